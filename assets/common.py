@@ -74,7 +74,7 @@ def trainer_key(trainer: str, made: str) -> dg.AssetKey:
 
 
 def tag_family(source: Source) -> dict[str, str]:
-    """Return the tag by which Dagster finds all assets of a task's family: `tag:traube/family=german`."""
+    """Return the tag by which Dagster finds all assets of a task's family: `tag:traube/family=pydocs`."""
     return {"traube/family": source.card.family}
 
 

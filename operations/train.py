@@ -53,8 +53,8 @@ def train(
     Examples
     --------
     traube train tsdae tickets.csv
-    traube train cob giccs --model gbert_base --set epochs=3
-    traube train cob newsgroups --seed 1 --seed 2 --seed 3
+    traube train triplet tickets.csv --model gbert_base --set epochs=3
+    traube train triplet tickets.csv --seed 1 --seed 2 --seed 3
 
     The result is a checkpoint in checkpoints/, a model like any other. A stopped training
     continues from its last saved step, with the same result.
@@ -94,7 +94,7 @@ def trainers(
     Examples
     --------
     traube trainers
-    traube trainers cob
+    traube trainers triplet
 
     Where a default is Traube's own, the paper's value stands beside it.
     """
@@ -139,8 +139,8 @@ def tune(
 
     Examples
     --------
-    traube tune cob newsgroups
-    traube tune cob newsgroups --trials 50 --set epochs=2
+    traube tune cob tickets.csv
+    traube tune cob tickets.csv --trials 50 --set epochs=2
 
     The validation splits judge, and poor trials are stopped early. The study is kept and can be
     continued.

@@ -34,7 +34,7 @@ def pairs(
     Examples
     --------
     traube pairs -t stsb_de -m minilm -m tfidf
-    traube pairs -t giccs --groups --json
+    traube pairs -t my_pairs --groups --json
 
     Pearson's r and Spearman's rho have 95 % confidence intervals by a bootstrap; see
     docs/explanation/statistics.md. Pairs with a history are scored without it and with it

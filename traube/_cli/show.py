@@ -39,7 +39,7 @@ def tasks(
     Examples
     --------
     traube tasks
-    traube tasks tenkgnad_p2p
+    traube tasks pydocs_s2s
     """
     from traube.tasks import card_errors, get_source, sources
 

@@ -125,7 +125,7 @@ def embed_task(
     """Return the vectors of a task's scored texts, computing only those that are not stored.
 
     A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what only a trainer
-    sees (most of 20 Newsgroups) is not encoded here, and loading such a row is an error. `executor` as in `embed`.
+    sees is not encoded here, and loading such a row is an error. `executor` as in `embed`.
 
     Returns
     -------

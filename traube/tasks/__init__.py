@@ -65,7 +65,7 @@ def sources(kind: TaskType | None = CLUSTERING) -> dict[str, Source]:
     Examples
     --------
     >>> from traube.tasks import PAIRS, sources
-    >>> "newsgroups" in sources(), "newsgroups" in sources(PAIRS)
+    >>> "pydocs_s2s" in sources(), "pydocs_s2s" in sources(PAIRS)
     (True, False)
     """
     known = {**_built_in(), **_read_cards()[0]}
@@ -83,7 +83,7 @@ def own_tasks() -> set[str]:
     Examples
     --------
     >>> from traube.tasks import own_tasks
-    >>> "newsgroups" in own_tasks()
+    >>> "pydocs_s2s" in own_tasks()
     False
     """
     return {name for name, source in _read_cards()[0].items() if source.card.type is CLUSTERING}
@@ -133,7 +133,7 @@ def get_source(name: str, kind: TaskType | None = CLUSTERING) -> Source:
     Examples
     --------
     >>> from traube.tasks import get_source
-    >>> get_source("newsgroups").card.language
+    >>> get_source("pydocs_s2s").card.language
     'en'
     """
     source = sources(None).get(name)
@@ -171,10 +171,10 @@ def load_task(name: str) -> Task:
     Examples
     --------
     >>> from traube import load_task
-    >>> load_task("newsgroup")
+    >>> load_task("pydocs")
     Traceback (most recent call last):
         ...
-    traube._core.errors.Unknown: unknown task 'newsgroup': did you mean newsgroups or newsgroups_paper or agnews?
+    traube._core.errors.Unknown: unknown task 'pydocs': did you mean pydocs_s2s or pydocs_p2p or pydocs_s2s_full?
     """
     source = get_source(name)
     source.fetch()
@@ -204,10 +204,10 @@ def load_pairs(name: str) -> Task:
     Examples
     --------
     >>> from traube import load_pairs
-    >>> load_pairs("newsgroups")
+    >>> load_pairs("pydocs_s2s")
     Traceback (most recent call last):
         ...
-    traube._core.errors.Unknown: 'newsgroups' is a task of clustering: `traube run -t newsgroups` scores it
+    traube._core.errors.Unknown: 'pydocs_s2s' is a task of clustering: `traube run -t pydocs_s2s` scores it
     """
     source = get_source(name, PAIRS)
     source.fetch()

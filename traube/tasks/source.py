@@ -39,8 +39,8 @@ class Source(ABC):
     Examples
     --------
     >>> from traube.tasks import get_source
-    >>> get_source("newsgroups").has_training_splits
-    True
+    >>> get_source("pydocs_s2s").has_training_splits
+    False
     """
 
     card: TaskCard

@@ -28,8 +28,8 @@ def find_trainers() -> dict[str, type[Trainer[Any]]]:
     Examples
     --------
     >>> from traube.training import find_trainers
-    >>> find_trainers()["cob"].name
-    'cob'
+    >>> find_trainers()["triplet"].name
+    'triplet'
     """
     modules = (*modules_of(trainers), *(module for _, module in import_plugins("trainers")))
     return collect("trainer", ((module.TRAINER.name, module.TRAINER) for module in modules))
@@ -57,7 +57,7 @@ def searched_trainers() -> list[str]:
     Examples
     --------
     >>> from traube.training import searched_trainers
-    >>> "cob" in searched_trainers()
-    True
+    >>> "triplet" in searched_trainers()
+    False
     """
     return [name for name, trainer in find_trainers().items() if trainer.searched]

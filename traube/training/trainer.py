@@ -118,8 +118,8 @@ class Trainer(RecipeMixin[R]):
     Examples
     --------
     >>> from traube.training import TRAINERS
-    >>> TRAINERS["tsdae"].learns_from
-    'texts'
+    >>> TRAINERS["triplet"].learns_from
+    'splits'
     """
 
     learns_from: ClassVar[Literal["texts", "splits"]]  # texts without labels; or labels of train and validation splits
