@@ -1,1 +1,4 @@
-"""The command `traube`, one file per family of commands; `main` puts them together."""
+"""The command `traube`, one file per family of commands; `main` puts them together.
+
+The platform and plug-ins, which add commands, import `given`, `launcher`, `options`, `platform`, `printing` and `run`.
+"""
