@@ -89,8 +89,8 @@ def test_a_method_comes_with_a_plugin(copy: Copy) -> None:
 
 def test_a_trainer_comes_with_a_plugin(copy: Copy) -> None:
     said = copy.follow("adding_a_trainer.md")
-    assert "tsdae_cls" in said
-    assert list((copy.folder / "checkpoints").glob("tsdae_cls__pydocs_s2s__minilm*-last/checkpoint.json"))
+    assert "simcse" in said
+    assert list((copy.folder / "checkpoints").glob("simcse__pydocs_s2s__minilm*-last/checkpoint.json"))
 
 
 def test_a_paper_comes_with_a_plugin(copy: Copy) -> None:

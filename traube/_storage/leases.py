@@ -83,7 +83,8 @@ def hold(catalog: Catalog, task: str, model: str, stage: str) -> Iterator[Lease]
             Lease(catalog, task, model, stage, owner).release()
             continue
         if not is_reported:
-            sys.stderr.write(f"waiting for {node} (process {process}), which computes {stage} of {task} under {model}\n")
+            what = f"{stage} of {task} under {model}"
+            sys.stderr.write(f"waiting for {node} (process {process}), which computes {what}\n")
             is_reported = True
         time.sleep(0.5)
     ended = threading.Event()
