@@ -22,6 +22,7 @@ from traube._reports.papers.claims import (
     judge_test,
     weaken,
 )
+from traube._reports.papers.results import _read
 
 STORED = Path(__file__).parents[2] / "docs" / "results"
 CLAIMS = [(name, claim) for name, paper in papers().items() for claim in paper.claims]
@@ -216,17 +217,17 @@ def test_cob_has_to_beat_triplet_by_trainings() -> None:
 
 
 def test_heads_alone_are_weak_evidence_and_do_not_stand_against_whole_encoders() -> None:
-    def judge_heads(note: str) -> Holds:
+    def judge_heads(layers: int | None) -> Holds:
         test: dict[str, Any] = {"p": 0.01, "comparisons": 5, "detectable": 0.01, "verdict": "higher"}
-        cob, triplet = make_cob(0.03, note="layers=0", **test)
-        return judge("cob", "20 Newsgroups: ARI", give(table_4=[cob, {**triplet, "note": note}])).holds
+        cob, triplet = make_cob(0.03, layers=0, **test)
+        return judge("cob", "20 Newsgroups: ARI", give(table_4=[cob, {**triplet, "layers": layers}])).holds
 
-    assert (judge_heads("layers=0"), judge_heads("epochs=6.0")) == (Holds.PARTLY, Holds.UNTESTED)
+    assert (judge_heads(0), judge_heads(None)) == (Holds.PARTLY, Holds.UNTESTED)
 
 
 def test_each_pair_says_how_many_trainings_it_has() -> None:
-    heads = [{**row, "note": "layers=0"} for row in make_cob(0.03, seeds=10.0)]
-    whole = [{**row, "note": "epochs=4.0"} for row in make_cob(0.05, seeds=3.0)]
+    heads = [{**row, "layers": 0} for row in make_cob(0.03, seeds=10.0)]
+    whole = [{**row, "layers": None} for row in make_cob(0.05, seeds=3.0)]
     evidence = judge("cob", "20 Newsgroups: ARI", give(table_4=[*heads, *whole]))
     assert [part.rpartition("; ")[2] for part in evidence.measured.split(" each)")[:2]] == [
         "10 trainings",
@@ -243,7 +244,7 @@ def test_a_better_triplet_than_the_one_that_was_tested_is_reported() -> None:
     better = judge(
         "cob",
         "20 Newsgroups: ARI",
-        give(table_4=[*rows, {**rows[0], "recipe": "f0", "measured": 0.6, "note": "layers=0"}]),
+        give(table_4=[*rows, {**rows[0], "recipe": "f0", "measured": 0.6, "layers": 0}]),
     )
     assert "COB by another recipe: ARI .600" in better.measured and "Triplet by another" not in better.measured
 
@@ -283,8 +284,8 @@ def test_times_hold_at_the_size_that_is_reported(measure: str, words: str, enoug
 
     assert (holds(enough), holds(3.0), holds(0.5)) == (Holds.HOLDS, Holds.PARTLY, Holds.FAILS)
     row = {"task": "newsgroups", "base": "x", "measure": measure, "measured": 9.0, "sd": 0.1, "seeds": 3.0}
-    for note, by_the_paper in (("layers=0 on a quiet machine", Holds.PARTLY), ("on a quiet machine", Holds.HOLDS)):
-        said = judge("cob", words, give(convergence=[{**row, "measured": enough, "note": note}]))
+    for layers, by_the_paper in ((0, Holds.PARTLY), (None, Holds.HOLDS)):
+        said = judge("cob", words, give(convergence=[{**row, "measured": enough, "layers": layers}]))
         assert ("the head alone is trained" in said.measured, said.holds) == (
             by_the_paper is Holds.PARTLY,
             by_the_paper,
@@ -476,6 +477,11 @@ def test_abstracts_are_compared_without_a_test_for_each_recipe() -> None:
         return judge("qs3m", "arXiv", give(table_4=rows)).holds
 
     assert (holds(0.7), holds(0.7, 0.5), holds(0.5)) == (Holds.PARTLY, Holds.PARTLY, Holds.UNTESTED)
+
+
+def test_the_papers_recipe_is_known_by_its_digest() -> None:
+    evidence = judge("qs3m", "arXiv", lambda name: _read(STORED / "qs3m" / f"{name}.csv").dropna(subset="measured"))
+    assert "the paper's recipe: .660 and .662 against" in evidence.measured
 
 
 def test_people_agree_if_halves_and_alpha_do() -> None:

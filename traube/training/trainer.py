@@ -147,14 +147,18 @@ class Trainer(RecipeMixin[R]):
         usual = cls.defaults.model_dump(mode="json")
         return {key: value for key, value in values.items() if key not in cls.in_name and value != usual.get(key)}
 
+    def make_digest(self, extra: bool = False) -> str:
+        """Return the digest of a recipe that is not the default, or of a training on more texts; else an empty string."""
+        changed = self.find_changes(self.recipe.model_dump(mode="json"))
+        return digest([changed, extra])[:6] if changed or extra else ""
+
     def name_checkpoints(self, task: str, base: str, extra: bool = False) -> str:
         """Return the name of its checkpoints, before `-last` and `-best`.
 
         With a recipe that is not the default, or with more texts than the task's, the name has a digest, so that no
         training takes the place of another.
         """
-        changed = self.find_changes(self.recipe.model_dump(mode="json"))
-        mark = f".x{digest([changed, extra])[:6]}" if changed or extra else ""
+        mark = f".x{recipe}" if (recipe := self.make_digest(extra)) else ""
         return f"{self.name}__{task}__{base}{self.variant}{mark}.s{self.recipe.seed}"
 
     def load_checkpoint(self, task: str, base: str, out: Path, extra: bool = False) -> Checkpoint:

@@ -113,7 +113,7 @@ def test_results_are_means_over_splits_and_seeds_beside_the_papers(trained: Cont
 def test_another_recipe_is_a_row_of_its_own(trained: Context, newsgroups: Task, tiny_bert: Path) -> None:
     """Trainings are repeats of each other only if nothing but their seed differs."""
     base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
-    for change in ({"lam": 47.0}, {"metric": "purity", "clusterer": "complete"}):
+    for change in ({"lam": 47.0, "layers": 1}, {"metric": "purity", "clusterer": "complete"}):
         left = TRAINERS["cob"].with_values(**RECIPE | change).fit(newsgroups, base, paths.checkpoints())
         evaluate(left.best.name)
     table = made("table_4", trained)
@@ -124,6 +124,7 @@ def test_another_recipe_is_a_row_of_its_own(trained: Context, newsgroups: Task, 
     (other_lam,) = rows.loc[rows["seeds"] == 1, "note"]
     assert other_lam.startswith("recipe ") and "lam=47.0" in other_lam and "max_length=16" in other_lam
     assert not rows.loc[rows["seeds"] == 2, "note"].str.contains("lam=").any()
+    assert [None if np.isnan(n) else n for n in rows.sort_values("seeds")["layers"]] == [1, None]
     # the paper prints no row for another metric or clusterer: a method of its own, named as --set takes it
     other = table[table["method"] == "cob, metric=purity, clusterer=complete"]
     assert other["seeds"].tolist() == [1]
@@ -169,6 +170,7 @@ def test_other_tables_and_figures(trained: Context, monkeypatch: pytest.MonkeyPa
     assert set(slower.loc[slower["measured"].notna(), "measure"]) <= {"times_slower", "epoch_times_slower"}
     (note,) = slower.loc[slower["measure"] == "epoch_times_slower", "note"]
     assert note.count("max_length=16") == 2 and " of triplet: " in note.partition(" beside ")[0]  # of either recipe
+    assert slower["layers"].isna().all()  # all learn
     (drawn,) = figures.learning_curves(curves)
     assert {trace["name"] for trace in drawn.traces} == {"cob", "triplet"}
     drawing = figures.trained_spaces(trained)

@@ -75,11 +75,6 @@ def select(rows: pd.DataFrame, **values: Any) -> pd.DataFrame:
     return rows
 
 
-def read_recipe(note: Any) -> dict[str, str]:
-    """Return the values of a recipe from the note of a row, such as `layers=0 epochs=6.0`."""
-    return dict(part.split("=", 1) for part in str(note).split() if "=" in part)
-
-
 def has_test(row: pd.Series) -> bool:
     """Return whether a row was tested with trainings as units; `detectable` came with that test, an older p did not."""
     return pd.notna(row.get("detectable")) and pd.notna(row.get("p"))

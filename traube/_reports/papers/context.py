@@ -72,6 +72,11 @@ class Context:
             if record.get("trainer") in trainers and "curve" in record:
                 yield path.parent.name, record
 
+    def read_recipes(self, *trainers: str) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return the values of recipes, by trainer and the digest in their checkpoints' names, empty for the default."""
+        trainings = self.trainings(*trainers)
+        return {(record["trainer"], name.partition(".x")[2][:6]): record["config"] for name, record in trainings}
+
     def describe_recipes(self, *trainers: str) -> dict[tuple[str, str], str]:
         """Return what recipes have that are not defaults, by trainer and the digest in their checkpoints' names."""
         recipes = {}

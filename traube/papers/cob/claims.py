@@ -27,7 +27,6 @@ from traube._reports.papers.claims import (
     judge_signs,
     judge_test,
     leave_untested,
-    read_recipe,
     select,
     weaken,
 )
@@ -52,7 +51,7 @@ class Pair:
     @property
     def is_head_alone(self) -> bool:
         """True where the encoder is frozen; the paper trains all layers."""
-        return _read_layers(self.cob) == "0"
+        return _read_layers(self.cob) == 0
 
     @property
     def trainings(self) -> float:
@@ -82,8 +81,9 @@ class Pair:
         return f"{compared} ({test}; {count_trainings(self.trainings)} each)"
 
 
-def _read_layers(row: pd.Series) -> str | None:
-    return read_recipe(row.get("note")).get("layers")
+def _read_layers(row: pd.Series) -> float | None:
+    layers = row.get("layers")
+    return None if pd.isna(layers) else layers
 
 
 def find_pairs(table: pd.DataFrame, task: str, metrics: Iterable[str]) -> list[Pair]:
@@ -199,7 +199,7 @@ def judge_time(measure: str, tasks: str, at_least: float, rows: MeasuredRows) ->
         texts.append(f"{row.measured:.1f} times ({row.task}, {count_trainings(row.seeds)}{interval})")
     notes = dict.fromkeys(note for note in table.get("note", ()) if isinstance(note, str) and note)
     holds = combine(verdicts)
-    if any(read_recipe(note).get("layers") == "0" for note in notes):
+    if len(select(table, layers=[0])):
         texts.append("the head alone is trained")
         holds = weaken(holds)
     on = describe_data(table, "20NG and CAR, DistilBERT, a Titan XP")

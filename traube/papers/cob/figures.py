@@ -67,22 +67,29 @@ def convergence(curves: pd.DataFrame) -> pd.DataFrame:
 def measure_convergence(context: Context) -> pd.DataFrame:
     """Measure how many times longer Triplet takes than COB, means over seeds.
 
-    The columns are task, measure, base, recipe (of Triplet), measured, sd, seeds, note (both recipes' values).
+    The columns are task, measure, base, recipe (of Triplet), measured, sd, seeds, layers (of the encoder that learn, the
+    fewer of both; missing: all), note (both recipes' values).
     """
-    times, recipes = convergence(trainings(context)), context.describe_recipes("cob", REFERENCE)
+    times, notes = convergence(trainings(context)), context.describe_recipes("cob", REFERENCE)
+    recipes = context.read_recipes("cob", REFERENCE)
     same = ["task", "base", "n", "seed"]
     cob = times[times["method"] == "cob"].sort_values("best_ari").drop_duplicates(same, keep="last")
     pairs = times[times["method"] == REFERENCE].merge(cob, on=same, suffixes=("", "_cob"))
     measures = {"times_slower": "seconds_to_converge", "epoch_times_slower": "seconds_an_epoch"}
     rows = []
     for (task, base, recipe), of_seeds in pairs.groupby(["task", "base", "recipe"], dropna=False):
-        beside = dict.fromkeys(recipes.get(("cob", name), "COB") for name in of_seeds["recipe_cob"])
-        note = f"{recipes.get((REFERENCE, recipe), 'Triplet')} beside {' and '.join(beside)}"
+        keys = [(REFERENCE, recipe), *(("cob", name) for name in of_seeds["recipe_cob"])]
+        counts = [recipes.get(key, {}).get("layers") for key in keys]
+        layers = min((count for count in counts if count is not None), default=None)
+        beside = dict.fromkeys(notes.get(key, "COB") for key in keys[1:])
+        note = f"{notes.get(keys[0], 'Triplet')} beside {' and '.join(beside)}"
         for measure, seconds in measures.items():
             ratios = (of_seeds[seconds] / of_seeds[f"{seconds}_cob"]).dropna()
             if len(ratios):
-                rows.append((task, measure, base, recipe, ratios.mean(), deviation(ratios), len(ratios), note))
-    return pd.DataFrame(rows, columns=["task", "measure", "base", "recipe", "measured", "sd", "seeds", "note"])
+                rows.append((task, measure, base, recipe, ratios.mean(), deviation(ratios), len(ratios), layers, note))
+    return pd.DataFrame(
+        rows, columns=["task", "measure", "base", "recipe", "measured", "sd", "seeds", "layers", "note"]
+    )
 
 
 def times_to_convergence(context: Context) -> Drawing | None:

@@ -167,17 +167,19 @@ def results(table: str, context: Context) -> pd.DataFrame:
         Columns task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, measured, sd (over
         seeds), seeds, difference, p (against Triplet of the same base, in a family of all rows of the task by the metric;
         texts and trainings both vary), detectable (difference that this test finds four times in five), comparisons
-        (the family's size), verdict, against (the Triplet of that test), note (the recipe's values).
+        (the family's size), verdict, against (the Triplet of that test), layers (of the encoder that learn; missing: all),
+        note (the recipe's values).
     """
     rows: list[tuple[Any, ...]] = []
     for task in context.tasks(TASKS[table]):
         if PROTOCOL in context.protocols:
             rows += _measure_rows(context, task)
     measured = pd.DataFrame(rows, columns=["task", *_WHICH, "metric", *_MEASURED])
-    recipes = context.describe_recipes(*TRAINERS)
+    recipes, notes = context.read_recipes(*TRAINERS), context.describe_recipes(*TRAINERS)
     trainers = measured["method"].str.split(",").str[0]
-    notes = [recipes.get(key, "") for key in zip(trainers, measured["recipe"], strict=True)]
-    measured = measured.assign(note=notes)
+    keys = list(zip(trainers, measured["recipe"], strict=True))
+    layers = [recipes.get(key, {}).get("layers") for key in keys]
+    measured = measured.assign(layers=layers, note=[notes.get(key, "") for key in keys])
     unread = context.explain_unread(TASKS[table])
     missing = published_results(table)[["task", "method", "n", "metric"]].query("task in @unread")
     measured = stack([measured, missing.assign(note=missing["task"].map(unread))])

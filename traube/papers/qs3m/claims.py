@@ -23,7 +23,6 @@ from traube._reports.papers.claims import (
     judge_signs,
     judge_test,
     leave_untested,
-    read_recipe,
     select,
     weaken,
 )
@@ -177,13 +176,12 @@ def judge_arxiv(rows: MeasuredRows) -> Evidence:
 
 
 def _split_recipes(pairs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the rows of each recipe and its name; the paper's is known by its values in the note."""
+    """Yield the rows of each recipe and its name; the paper's is known by its digest."""
     from traube.papers.qs3m.trainers import Qs3m
 
+    names = {"": "Traube's recipe", Qs3m.with_values(**Qs3m.paper).make_digest(): "the paper's recipe"}
     for recipe, group in pairs.groupby(pairs["recipe"].astype(object).fillna(""), sort=False):
-        values = read_recipe(group["note"].iloc[0] if "note" in group else "")
-        is_paper = bool(values) and all(values.get(name) == str(Qs3m.paper[name]) for name in ("begin", "loss"))
-        yield "the paper's recipe" if is_paper else f"recipe {recipe}" if recipe else "Traube's recipe", group
+        yield names.get(recipe, f"recipe {recipe}"), group
 
 
 def judge_clustering(rows: MeasuredRows) -> Evidence:
