@@ -9,7 +9,7 @@ from traube._core.plugins import modules_of
 from traube.components import estimators
 from traube.components.estimators.clusterers import Agglomerative, AgglomerativeKnn
 from traube.components.estimators.evoc import Evoc
-from traube.components.estimators.reducers import Pca, Umap
+from traube.components.estimators.reducers import Pca, SparseInput, Umap
 from traube.components.estimators.stable_kmeans import StableKMeans
 from traube.papers import aecl, german
 from traube.papers.aecl.ecic import IterativeClassification
@@ -56,6 +56,6 @@ def test_every_estimator_of_ours_is_checked() -> None:
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, BaseEstimator) and value.__module__ == module.__name__
     }
-    assert {cls for cls in found if not cls.__name__.startswith("_")} - {Evoc} == {
+    assert {cls for cls in found if not cls.__name__.startswith("_")} - {Evoc, SparseInput} == {
         type(estimator) for estimator in OURS
     }
