@@ -29,12 +29,12 @@ from traube._pipeline.plan import Plan
 from traube._pipeline.request import Request
 from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, describe_failures
-from traube._pipeline.survey import survey_stored
+from traube._pipeline.survey import plan_stored
 from traube._pipeline.validation.findings import refuse_stored
 from traube._pipeline.workbench import Workbench
 from traube._reports.markdown import markdown
 from traube._reports.tables import summary
-from traube._storage import Lease, Storage
+from traube._storage import Storage
 from traube.comparison.verdict import format_score
 from traube.metrics import SCORING_VERSION
 from traube.models.card import FACTS
@@ -49,12 +49,10 @@ class ModelStage:
 
     context: dg.AssetExecutionContext
     task: str
-    storage: Storage
-    lease: Lease  # of the stage
+    workbench: Workbench  # under the stage's lease
     encoder: EncoderResource
     request: Request
     tracking: TrackingResource
-    workers: Executor
     progress: Progress
 
     @property
@@ -77,15 +75,15 @@ class ModelStage:
         Raises an error if the task is not read, or the model cannot do tasks of its kind.
         """
         model = self.encoder.model(self.context.partition_key, self.request.protocol.precision)
-        plan = Plan.of(replace(self.request, tasks=[self.task]), survey_stored([self.task], model, self.storage))
+        plan = plan_stored(replace(self.request, tasks=[self.task]), model, self.storage)
         if reason := kind_of(plan.at_hand.tasks[self.task].card).explain_refusal(model):
             raise Unsupported(reason)
         return plan
 
     @property
-    def workbench(self) -> Workbench:
-        """Return the workbench of the storage, on which the workers work under the stage's lease."""
-        return Workbench(self.storage, self.workers, lease=self.lease)
+    def storage(self) -> Storage:
+        """Return the storage of the workbench."""
+        return self.workbench.storage
 
     def log(self, logs: Iterable[Callable[[], dict[str, dg.MetadataValue]]]) -> dict[str, dg.MetadataValue]:
         """Log all scores to MLflow, and return the metadata."""
@@ -120,11 +118,10 @@ def model_asset(
             workers: dg.ResourceParam[Executor],
             progress: dg.ResourceParam[Progress],
         ) -> dg.MaterializeResult:
-            opened = storage.open()
-            with final_failures(), opened.hold(source.name, context.partition_key, stage) as lease:
+            workbench = storage.workbench(workers)
+            with final_failures(), workbench.hold(source.name, context.partition_key, stage) as held:
                 request = benchmark.request()
-                step = ModelStage(context, source.name, opened, lease, encoder, request, tracking, workers, progress)
-                return compute(step)
+                return compute(ModelStage(context, source.name, held, encoder, request, tracking, progress))
 
         return alone
 

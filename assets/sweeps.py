@@ -1,7 +1,6 @@
 """`sweeps/<name>`: how one clusterer depends on its parameters. A stopped sweep goes on with the next cell."""
 
 from collections import deque
-from dataclasses import replace
 from itertools import product
 
 import dagster as dg
@@ -13,10 +12,9 @@ from traube._core.errors import TraubeError
 from traube._core.progress import Progress
 from traube._pipeline.executors import Executor
 from traube._pipeline.params import Point, Sweep, load_params
-from traube._pipeline.plan import Plan
 from traube._pipeline.request import Request
 from traube._pipeline.run import cluster, encode, score
-from traube._pipeline.survey import survey_stored
+from traube._pipeline.survey import plan_stored
 from traube._pipeline.validation.findings import refuse_stored
 
 
@@ -65,9 +63,9 @@ def sweep_asset(name: str, sweep: Sweep) -> dg.AssetsDefinition:
                 model = encoder.model(config.model, point.precision)
                 request = Request([task], [config.model], key, point, seeds=config.seeds or None)
                 for stage in workbench.manifest(task).card.type.stages:
-                    with opened.hold(task, config.model, stage) as lease:
-                        plan = Plan.of(request, survey_stored([task], model, opened)).only(stage)
-                        work = plan, replace(workbench, lease=lease), progress, context.run.run_id
+                    with workbench.hold(task, config.model, stage) as held:
+                        plan = plan_stored(request, model, opened).only(stage)
+                        work = plan, held, progress, context.run.run_id
                         for encoded in encode(*work[:3]):
                             encoded.require()
                         deque(cluster(*work), maxlen=0)

@@ -19,11 +19,11 @@ from traube._core import paths
 from traube._core.hashing import digest
 from traube._pipeline.cell import Cell
 from traube._pipeline.params import Protocol
-from traube._pipeline.plan import Plan, cells
+from traube._pipeline.plan import cells
 from traube._pipeline.record import make_scores, record
 from traube._pipeline.request import Request
 from traube._pipeline.run import cluster, encode, score
-from traube._pipeline.survey import survey_stored
+from traube._pipeline.survey import plan_stored
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
 from traube._storage.blobs import FolderBlobs
@@ -125,7 +125,7 @@ def run_missing(workbench: Workbench, request: Request) -> list[Cell]:
     scored = []
     for name in request.models:
         model = load_model(name, precision=request.protocol.precision)
-        plan = Plan.of(request, survey_stored(request.tasks, model, workbench.storage))
+        plan = plan_stored(request, model, workbench.storage)
         assert not [encoded for encoded in encode(plan, workbench) if encoded.blocking]
         clustered = [event.result().cell for event in cluster(plan, workbench)]
         scored += [event.result().cell for event in score(plan.after(clustered), workbench)]

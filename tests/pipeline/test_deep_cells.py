@@ -13,10 +13,10 @@ from traube._pipeline.cluster import REPRESENTATIONS, cluster_cells
 from traube._pipeline.embed import embed_task
 from traube._pipeline.executors import Failure, ProcessExecutor
 from traube._pipeline.params import Protocol, Sweep
-from traube._pipeline.plan import Plan, cells
+from traube._pipeline.plan import cells
 from traube._pipeline.request import Request
 from traube._pipeline.run import cluster, score
-from traube._pipeline.survey import survey_stored
+from traube._pipeline.survey import plan_stored
 from traube._pipeline.units import Training
 from traube._pipeline.workbench import Workbench
 from traube._reports.tables import leaderboard
@@ -105,7 +105,7 @@ def test_a_sweep_that_was_stopped_goes_on_with_the_next_cell(pets: Task, base: T
 
     def filled(name: str, seeds: list[int]) -> int:
         request = Request(["pets"], ["tiny"], name, points[name], seeds=seeds)
-        plan = Plan.of(request, survey_stored(["pets"], base, bench.storage))
+        plan = plan_stored(request, base, bench.storage)
         clustered = [event.result().cell for event in cluster(plan, bench)]
         return len(list(score(plan.after(clustered), bench)))
 

@@ -21,7 +21,7 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.plan import Plan, cells
 from traube._pipeline.record import record
 from traube._pipeline.request import Request
-from traube._pipeline.survey import plan, survey_stored
+from traube._pipeline.survey import plan, plan_stored
 from traube._storage import Storage, open_storage
 from traube._storage.costs import save_cost
 from traube.components import CLUSTERERS, Method, parse_method
@@ -160,7 +160,7 @@ def test_a_task_that_was_never_read_is_unread(storage: Storage, cards: Path) -> 
     (cards / "tickets.yaml").write_text("file: tickets.csv\ntext: body\nlabels: area\n")
     assert plan(request(), storage).unread == ["tickets"]
     with refused(Missing, "tickets"):
-        survey_stored(["tickets"], load_model("bow"), storage)
+        plan_stored(request(), load_model("bow"), storage)
 
 
 @pytest.mark.usefixtures("tickets")

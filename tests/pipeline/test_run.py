@@ -18,7 +18,7 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.plan import Plan
 from traube._pipeline.request import Request
 from traube._pipeline.run import cluster, encode, score
-from traube._pipeline.survey import survey_stored
+from traube._pipeline.survey import plan_stored
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model
 from traube.models.lexical import Lexical
@@ -39,7 +39,7 @@ def bench(tiny_task: Task, tmp_path: Path) -> Workbench:
 @pytest.fixture
 def plan(bench: Workbench) -> Callable[[], Plan]:
     """Return the cells that are missing now."""
-    return lambda: Plan.of(REQUEST, survey_stored(["tiny"], load_model("bow"), bench.storage))
+    return lambda: plan_stored(REQUEST, load_model("bow"), bench.storage)
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

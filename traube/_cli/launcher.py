@@ -16,11 +16,10 @@ from traube._core.system_errors import explain_errors, explain_system_error
 from traube._pipeline.events import Clustered, Encoded, Failed, Scored
 from traube._pipeline.executors import Executor, ensure_executor
 from traube._pipeline.params import load_params
-from traube._pipeline.plan import Plan
 from traube._pipeline.request import Request, make_request
 from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.stages import describe_failures, draw, read_corpus
-from traube._pipeline.survey import survey_stored
+from traube._pipeline.survey import plan_stored
 from traube._pipeline.validation.findings import refuse_stored
 from traube._pipeline.validation.validate import Validation, validate_version
 from traube._pipeline.workbench import Workbench
@@ -131,10 +130,10 @@ class LocalLauncher(Launcher):
         card = get_source(name, None).card
         before = len(errors)
         for stage in card.type.stages:
-            with self._step(f"{name}/{stage}", errors), self.storage.hold(name, model.name, stage) as lease:
+            with self._step(f"{name}/{stage}", errors), self.workbench.hold(name, model.name, stage) as workbench:
                 # what is at hand is looked up for each stage: the one before it, or another process, has stored more
-                plan = Plan.of(request, survey_stored([name], model, self.storage))
-                work = plan.only(stage), replace(self.workbench, lease=lease), self.progress
+                plan = plan_stored(request, model, self.storage)
+                work = plan.only(stage), workbench, self.progress
                 for encoded in encode(*work):
                     self._note_encoded(encoded, errors)
                 for clustered in cluster(*work):

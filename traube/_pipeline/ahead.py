@@ -17,10 +17,9 @@ from traube._core.errors import TraubeError, describe_error
 from traube._core.progress import Progress
 from traube._pipeline.executors import ProcessExecutor, cores
 from traube._pipeline.executors.loky import start_processes
-from traube._pipeline.plan import Plan
 from traube._pipeline.request import Request
 from traube._pipeline.run import encode
-from traube._pipeline.survey import survey_stored
+from traube._pipeline.survey import plan_stored
 from traube._pipeline.validation.findings import refuse_stored
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
@@ -106,8 +105,8 @@ def _encode(folder: Path, report: str, request: Request) -> None:
     executor.yields = True
     model = load_model(name, precision=request.protocol.precision)
     for task in request.tasks:
-        with suppress(TraubeError), storage.hold(task, name, Stage.EMBEDDINGS):
+        with suppress(TraubeError), Workbench(storage, executor).hold(task, name, Stage.EMBEDDINGS) as workbench:
             refuse_stored(storage, task)
-            plan = Plan.of(replace(request, tasks=[task]), survey_stored([task], model, storage))
-            for _ in encode(plan.only(Stage.EMBEDDINGS), Workbench(storage, executor), Progress(begin, say)):
+            plan = plan_stored(replace(request, tasks=[task]), model, storage).only(Stage.EMBEDDINGS)
+            for _ in encode(plan, workbench, Progress(begin, say)):
                 pass

@@ -383,9 +383,9 @@ def score_missing(
 ) -> pd.DataFrame:
     """Compute the missing cells of a pair task and a model, and return the scores of all (`read_pair_scores`)."""
     task, storage = cells[0].task, workbench.storage
-    with storage.hold(task, model.name, Stage.PAIR_SCORES) as lease:
+    with workbench.hold(task, model.name, Stage.PAIR_SCORES) as held:
         plan = Plan.of_cells(model, cells, storage.find_finished(task, PAIRS_VERSION))
-        for _ in score(plan, replace(workbench, lease=lease), progress):
+        for _ in score(plan, held, progress):
             pass
     return read_pair_scores(storage, [cell.cell_id for cell in cells])
 

@@ -27,14 +27,14 @@ def survey(request: Request, storage: Storage) -> AtHand:
     return AtHand(tasks, models, *_stored_cells(tasks, storage), new, unavailable | unusable)
 
 
-def survey_stored(tasks: Iterable[str], model: Model, storage: Storage) -> AtHand:
-    """Return stored tasks, even if their raw data has changed since, with a model and the stored cells."""
+def plan_stored(request: Request, model: Model, storage: Storage) -> Plan:
+    """Compare what is requested of stored tasks, even if their raw data has changed since, and a model with the stored cells."""
     manifests = {}
-    for name in tasks:
+    for name in request.tasks:
         if (manifest := get_manifest(storage, name)) is None:
             raise not_read(name)
         manifests[name] = manifest
-    return AtHand(manifests, {model.name: model}, *_stored_cells(manifests, storage))
+    return Plan.of(request, AtHand(manifests, {model.name: model}, *_stored_cells(manifests, storage)))
 
 
 def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[str], set[str]]:

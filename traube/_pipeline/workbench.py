@@ -1,7 +1,8 @@
 """The one place that answers for a task's vectors under a model. Those that are absent are made."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -39,6 +40,12 @@ class Workbench:
         """Return the workbench whose store lies in a folder, as it does in TRAUBE_HOME."""
         make_private(home)
         return cls(open_storage(home), executor or ProcessExecutor())
+
+    @contextmanager
+    def hold(self, task: str, model: str, stage: str) -> Iterator[Self]:
+        """Lend the workbench under the lease of a stage, once nobody else holds it."""
+        with self.storage.hold(task, model, stage) as lease:
+            yield replace(self, lease=lease)
 
     def task(self, name: str) -> Task:
         """Return a stored task, with the card that it was read with."""
