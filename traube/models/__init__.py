@@ -29,6 +29,7 @@ from traube.models.pairwise import Compared, Pairwise
 from traube.models.similarity import SIMILARITY_VERSION, Similarity
 from traube.models.transformer import ENCODER_VERSION, Transformer
 from traube.models.vectors import Vectors
+from traube.models.weights import find_folder
 
 __all__ = [
     "CORPUS_BOUND",
@@ -204,9 +205,9 @@ def _card_of(name: str) -> ModelCard:
             card for card in model_cards().values() if card.kind == "endpoint" and card.weights == f"{url}#{model}"
         ]
         return alike[0] if alike else ModelCard(name=make_name(model), kind="endpoint", url=url, model=model)
-    if "/" in name and inputs.is_folder(folder := inputs.resolve_path(Path.cwd(), name)):
-        return ModelCard(name=make_name(folder.name), model=str(folder))
-    if name.startswith((".", "/", "~")):
+    if folder := find_folder(name):
+        if inputs.is_folder(folder):
+            return ModelCard(name=make_name(folder.name), model=str(folder))
         raise Unknown(f"unknown model '{name}': there is no such folder")
     if HUB_ID.fullmatch(name):
         known = [card for card in model_cards().values() if (card.weights, card.similarity) == (name, None)]

@@ -13,7 +13,7 @@ from traube.models._model_files import ModelFile
 from traube.models.language import load_language_model
 from traube.models.transformer import best_device
 from traube.models.vetting import VettedFolder, library_errors
-from traube.models.weights import FILTER
+from traube.models.weights import FILTER, is_path
 
 # How models that were made for talks are prompted, by a mark in their templates. A template is a program, and is not run.
 TALKS = {
@@ -72,7 +72,7 @@ class CausalModel:
         """Load a model of the hub, or in a folder; a local one is only looked for on this machine."""
         folder = resolve_path(Path.cwd(), name)
         if not folder.is_dir():
-            if name.startswith((".", "/", "~")) or name.count("/") > 1:
+            if is_path(name) or name.count("/") > 1:
                 raise Missing(f"{name}: there is no such folder")
             from huggingface_hub import snapshot_download
 

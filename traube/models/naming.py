@@ -15,6 +15,7 @@ from traube.models import HUB_ID, load_model, model_cards, read_card, split_cut
 from traube.models.card import ModelCard, catalogue
 from traube.models.chat import parse_endpoint
 from traube.models.given import make_name
+from traube.models.weights import find_folder, is_path
 
 EXAMPLE = "multilingual_e5_small"
 
@@ -44,18 +45,16 @@ def name_model(given: str, write: bool = False) -> str:
         return load_model(f"{name_model(whole, write)}@{dimensions}").name
     if "://" in given:
         return _name_endpoint(given, write)
-    folder = resolve_path(Path.cwd(), given) if "/" in given else Path.cwd()
-    is_path = given.startswith((".", "/", "~")) or ("/" in given and is_folder(folder))
-    weights = str(folder) if is_path else given
+    folder = find_folder(given)
+    weights = str(folder or given)
     if name := _find_name(given, weights):
         return name
-    if is_path and not is_folder(folder):
+    if folder and not is_folder(folder):
         raise Missing(f"model '{given}': there is no folder {folder}")
-    if not write or not (is_path or HUB_ID.fullmatch(given)):
+    if not write or not (folder or HUB_ID.fullmatch(given)):
         raise _unknown_model(given)
     with writing_cards():  # another process may have written the card meanwhile
-        place = folder if is_path else Path(given)
-        return _find_name(given, weights) or _write_card({"model": weights}, place)
+        return _find_name(given, weights) or _write_card({"model": weights}, folder or Path(given))
 
 
 def _name_endpoint(given: str, write: bool) -> str:
@@ -113,7 +112,7 @@ def near_hub_ids(given: str) -> list[str]:
 
 def _is_same(weights: str, model: str) -> bool:
     """Return whether a card names these weights. Letter case distinguishes folders, but no models of the hub."""
-    if model.startswith((".", "~", "/")):
+    if is_path(model):
         return weights == str(resolve_path(paths.cards(), model))
     return weights.casefold() == model.casefold()
 

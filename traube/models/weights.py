@@ -65,7 +65,20 @@ def locate(card: ModelCard) -> Path:
 
 def is_folder(model: str) -> bool:
     """Return whether a card's `model` is a folder (relative to cards/), not a Hugging Face id."""
-    return model.startswith((".", "/", "~")) or inputs.is_folder(paths.cards() / model)
+    return is_path(model) or inputs.is_folder(paths.cards() / model)
+
+
+def is_path(model: str) -> bool:
+    """Return whether a model is named by a path: names and Hugging Face ids begin otherwise."""
+    return model.startswith((".", "/", "~"))
+
+
+def find_folder(model: str) -> Path | None:
+    """Return the folder, whether it exists or not, that a person names; None for a name or a Hugging Face id."""
+    if not (is_path(model) or "/" in model):
+        return None
+    folder = resolve_path(Path.cwd(), model)
+    return folder if is_path(model) or inputs.is_folder(folder) else None
 
 
 def download(card: ModelCard) -> None:
