@@ -18,7 +18,7 @@ from traube._cli.printing import err, print_json, print_table, show_progress
 from traube._core import paths, settings
 from traube._core.disk import OTHERS
 from traube._core.errors import TraubeError, Unavailable
-from traube._core.system_errors import explain_system_error
+from traube._core.system_errors import explain_error
 
 if TYPE_CHECKING:
     from traube._storage import Storage
@@ -72,10 +72,8 @@ def examine() -> list[Finding]:
         try:
             findings.extend(check())
         except Exception as error:
-            known = str(error) if isinstance(error, TraubeError) else explain_system_error(error)
-            findings.append(
-                Finding(check.__name__.removeprefix("_check_"), "wrong", known or f"{type(error).__name__}: {error}")
-            )
+            known = explain_error(error) or f"{type(error).__name__}: {error}"
+            findings.append(Finding(check.__name__.removeprefix("_check_"), "wrong", known))
     return findings
 
 

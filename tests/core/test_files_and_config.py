@@ -26,7 +26,7 @@ from traube._core.disk import check_outputs, make_private, replacing, walk
 from traube._core.errors import Conflict, Inaccessible, Invalid, Malformed, Missing
 from traube._core.files import locked, write_json, write_parquet, write_text
 from traube._core.hashing import digest, frame_digest, is_revision
-from traube._core.system_errors import explain_system_error
+from traube._core.system_errors import explain_error
 
 # atomic files
 
@@ -308,12 +308,12 @@ def test_an_error_of_the_disk_is_recognised_wherever_it_is_in_the_chain(error: E
     wrapped = RuntimeError("a library failed")
     wrapped.__cause__ = error
     for seen in (error, wrapped):
-        assert words in (explain_system_error(seen) or "")
+        assert words in (explain_error(seen) or "")
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), sqlite3.OperationalError("no such table: runs"), KeyError("disk")])
 def test_another_error_is_not_attributed_to_the_disk(error: Exception) -> None:
-    assert explain_system_error(error) is None
+    assert explain_error(error) is None
 
 
 def test_everything_below_a_folder_is_found_and_links_are_not_followed(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_short_memory_is_said() -> None:
         OSError(errno.ENOMEM, "x"),
         ImportError("x.so: failed to map segment from shared object"),
     ):
-        assert "memory is short" in (explain_system_error(error) or "")
+        assert "memory is short" in (explain_error(error) or "")
 
 
 def test_a_revision_of_others_is_no_path() -> None:

@@ -12,7 +12,7 @@ from traube._cli.printing import describe_failed_check, err, escape
 from traube._core import paths, stopping
 from traube._core.errors import TraubeError, describe_error
 from traube._core.progress import Progress
-from traube._core.system_errors import explain_errors, explain_system_error
+from traube._core.system_errors import explain_error, explain_errors
 from traube._pipeline.events import Clustered, Encoded, Failed, Scored
 from traube._pipeline.executors import Executor, ensure_executor
 from traube._pipeline.params import load_params
@@ -175,10 +175,7 @@ class LocalLauncher(Launcher):
             stopping.check()  # a library may have turned the interruption into another error
             if self.verbose and not isinstance(error, TraubeError):
                 err.print(escape(traceback.format_exc()))
-            line = (
-                str(error) if isinstance(error, TraubeError) else explain_system_error(error) or describe_error(error)
-            )
-            errors.append(f"{name}: {line}")
+            errors.append(f"{name}: {explain_error(error) or describe_error(error)}")
 
     def _warn(self, message: str) -> None:
         if self.verbose:

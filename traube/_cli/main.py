@@ -26,11 +26,10 @@ from traube._cli.printing import err, escape, out
 from traube._core import paths, stopping
 from traube._core.collector import collect_less
 from traube._core.disk import make_private
-from traube._core.errors import TraubeError
 from traube._core.generated_cards import restore_cards
 from traube._core.plugins import import_plugins
 from traube._core.spending import limit_spending
-from traube._core.system_errors import explain_system_error, format_error, refuse_little_memory
+from traube._core.system_errors import explain_error, format_error, refuse_little_memory
 
 # Panels of the library's commands; those of plug-ins and a platform name theirs, one of these or one of their own, which
 # stand last
@@ -91,7 +90,7 @@ class _Group(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not to be flushed there
             sys.exit(128 + signal.SIGPIPE)
         except Exception as error:
-            line = str(error) if isinstance(error, TraubeError) else explain_system_error(error)
+            line = explain_error(error)
             if was_there and not paths.home().is_dir():
                 line = f"{paths.home()}: was deleted while the command ran: run it again"
             elif not line and isinstance(error, OSError):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from traube._core import paths
-from traube._core.errors import DoesNotFit, Inaccessible
+from traube._core.errors import DoesNotFit, Inaccessible, TraubeError
 
 LEAST_MEMORY = 2 * 2**30  # bytes of addresses
 _EXPLAINED = {
@@ -63,8 +63,10 @@ def find_said_number(error: BaseException) -> int | None:
     return next((number for words, number in _SAID_BY_LIBRARIES.items() if words in str(error)), None)
 
 
-def explain_system_error(error: BaseException) -> str | None:
-    """Return the message for an error with the disk or memory in its chain of causes; None for any other error."""
+def explain_error(error: BaseException) -> str | None:
+    """Return the message of a TraubeError, or of an error with the disk or memory in its chain of causes; else None."""
+    if isinstance(error, TraubeError):
+        return str(error)
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError):
