@@ -41,7 +41,7 @@ def pairs(
     joined to both texts.
     """
     from traube._pipeline.params import load_params
-    from traube.tasks import PAIRS, get_source, sources
+    from traube.tasks import PAIRS, load_pairs, sources
 
     if not task:
         for name, source in sources(PAIRS).items():
@@ -52,9 +52,7 @@ def pairs(
     named = list(model or load_params().models)
     rows: list[dict[str, Any]] = []
     for name in task:
-        source = get_source(name, PAIRS)
-        source.fetch()
-        rows += _rows(source.load(), named, subset, comparison, groups)
+        rows += _rows(load_pairs(name), named, subset, comparison, groups)
     if as_json:
         print_json(rows)
         return
@@ -66,7 +64,7 @@ def _rows(task: Any, models: list[str], subset: str, comparison: Any, groups: bo
     from traube._pipeline.evaluate import score_missing
     from traube._pipeline.executors import make_executor
     from traube._pipeline.kinds.pairs import make_pair_cells
-    from traube._pipeline.pair_scores import choose_comparison
+    from traube._pipeline.pair_scores import list_comparisons
     from traube._pipeline.workbench import Given, Workbench
     from traube.models import load_model
     from traube.tasks.scored_pairs import ALL
@@ -84,7 +82,7 @@ def _rows(task: Any, models: list[str], subset: str, comparison: Any, groups: bo
                     raise
                 print_unavailable({name: str(error)})
                 continue
-            cells = make_pair_cells(manifest, model, [comparison or choose_comparison(model)], subset)
+            cells = make_pair_cells(manifest, model, [comparison or list_comparisons(model)[0]], subset)
             table = score_missing(cells, model, workbench, progress)
             yield from (table if groups else table[table["group"] == ALL]).to_dict("records")
 

@@ -20,7 +20,7 @@ from traube._pipeline.cell import Cell
 from traube._pipeline.default_model import AUTO, choose_model, languages_of
 from traube._pipeline.executors import Executor, ensure_executor
 from traube._pipeline.kinds.pairs import PAIRS_VERSION, PairCell, make_pair_cells, read_pair_scores
-from traube._pipeline.pair_scores import Comparison, choose_comparison
+from traube._pipeline.pair_scores import Comparison, list_comparisons
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import Plan, cells
 from traube._pipeline.run import cluster, encode, score
@@ -372,7 +372,7 @@ def evaluate_pairs(
     if history and not has_history(task.rows):
         raise Missing(f"task '{task.name}': its pairs have no history")
     model.fetch()
-    cells = make_pair_cells(Manifest.of(task), model, [comparison or choose_comparison(model)], subset)
+    cells = make_pair_cells(Manifest.of(task), model, [comparison or list_comparisons(model)[0]], subset)
     with _open_workbench(task, folder, executor) as workbench:
         table = score_missing([c for c in cells if c.method.has_history == history], model, workbench, progress)
     return table.drop(columns=["task", "model", "comparison", "history", "subset"])

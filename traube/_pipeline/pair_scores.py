@@ -31,9 +31,9 @@ def explain_refusal(model: Model) -> str | None:
     return None
 
 
-def choose_comparison(model: Model) -> Comparison:
-    """Return the comparison of a model's vectors where nothing else is requested."""
-    return "cosine" if model.similarity is None else "own"
+def list_comparisons(model: Model) -> tuple[Comparison, ...]:
+    """Return the comparisons that go with a model, the usual one first."""
+    return COMPARISONS[:-1] if model.similarity is None else ("own",)
 
 
 def compare_pairs(
@@ -50,10 +50,10 @@ def compare_pairs(
     """
     if comparison not in COMPARISONS:
         raise unknown("comparison", comparison, COMPARISONS)
-    similarity = model.similarity
-    if (comparison == "own") != (similarity is not None):
+    similarity, suited = model.similarity, list_comparisons(model)
+    if comparison not in suited:
         has = "has no similarity of its own" if similarity is None else "compares texts itself"
-        raise Unsupported(f"model '{model.name}' {has}: use {choose_comparison(model)}")
+        raise Unsupported(f"model '{model.name}' {has}: use {suited[0]}")
     if reason := explain_refusal(model):
         raise Unsupported(reason)
     vectors, place = embed_pairs(task, model, workbench, progress)

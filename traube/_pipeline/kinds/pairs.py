@@ -22,6 +22,7 @@ from traube._pipeline.pair_scores import (
     compare_pairs,
     embed_pairs,
     explain_refusal,
+    list_comparisons,
     list_pair_texts,
     score_pairs,
     select_test_forms,
@@ -222,7 +223,6 @@ def make_pair_cells(
 ) -> list[PairCell]:
     """Return all cells of a pair task and a model, stored or not; by default of all comparisons that go with the model."""
     model = for_pairs(model)
-    requested = comparisons or (("own",) if model.similarity is not None else COMPARISONS[:-1])
     fingerprint = fingerprint_on(model, manifest.corpus_version)
     return [
         PairCell(
@@ -238,7 +238,7 @@ def make_pair_cells(
             model_numerics=tuple(sorted(model.numerics.items())),
             precision=model.precision,
         )
-        for comparison in requested
+        for comparison in comparisons or list_comparisons(model)
         for has_history in ((False, True) if manifest.has_history else (False,))
     ]
 

@@ -12,7 +12,7 @@ import pandas as pd
 from traube._core.errors import TraubeError
 from traube._core.paths import raw
 from traube._pipeline.kinds.pairs import make_pair_cells, read_pair_scores
-from traube._pipeline.pair_scores import choose_comparison
+from traube._pipeline.pair_scores import list_comparisons
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
 from traube.metrics.correlation import correlation
@@ -214,7 +214,7 @@ def pair_scores(context: Context, name: str) -> pd.DataFrame:
     for model_name in models:
         try:
             model = context.model(model_name, None)
-            made = make_pair_cells(manifest, model, [choose_comparison(model)])
+            made = make_pair_cells(manifest, model, list_comparisons(model)[:1])
         except TraubeError as error:
             context.warn(f"{name}: {model_name} is left out: {error}")
         else:
