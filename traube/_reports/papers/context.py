@@ -48,6 +48,12 @@ class Context:
         reasons = self.unavailable(unread, ())
         return {name: reasons.get(name, f"{name} has not been read yet: traube run -t {name}") for name in unread}
 
+    def list_unread(self, printed: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of printed numbers whose tasks are not stored, with a note that says why."""
+        reasons = self.explain_unread(printed["task"].unique())
+        unread = printed[printed["task"].isin(reasons)]
+        return unread.assign(note=unread["task"].map(reasons))
+
     def tasks(self, names: Iterable[str]) -> Iterator[Task]:
         """Yield those of some tasks that have been read."""
         return (task for name in names if (task := self.task(name)) is not None)

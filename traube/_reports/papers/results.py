@@ -17,7 +17,18 @@ from traube._core.references import cite
 from traube._reports.markdown import markdown, markdown_rows
 from traube._reports.papers import papers
 from traube._reports.papers.claims import Holds
-from traube._reports.papers.spec import OTHERS, PRINTED_VERDICT, SAME, TESTED, WHICH, Paper, Table, locate_table
+from traube._reports.papers.spec import (
+    OTHERS,
+    PRINTED_VERDICT,
+    SAME,
+    TESTED,
+    WHICH,
+    Paper,
+    Table,
+    format_key,
+    list_keys,
+    locate_table,
+)
 from traube._storage import Storage
 
 INTRODUCTION = """# Results of the papers
@@ -111,7 +122,7 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
     if kept is None:
         return here
     beside = (*OTHERS, PRINTED_VERDICT)
-    printed = list(here.columns[: here.columns.get_loc("published")])
+    printed = list_keys(here)
     which = [*printed, *(column for column in WHICH if column in here)]
     kept = kept.reindex(columns=[*here.columns, *kept.columns.difference(here.columns)])
     kept = kept[kept["measured"].notna()]
@@ -145,7 +156,7 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
 def _print_again(rows: pd.DataFrame, table: Table) -> pd.DataFrame:
     """Return rows with what the paper prints as it is known today: a misread number may have been mended since."""
     printed = table.published() if table.published else pd.DataFrame()
-    columns = list(rows.columns[: rows.columns.get_loc("published")])
+    columns = list_keys(rows)
     known = printed.assign(_key=_make_keys(printed, columns)).set_index("_key") if len(printed) else printed
     beside = [name for name in ("published", *OTHERS, PRINTED_VERDICT) if name in known]
     keys = _make_keys(rows, columns)
@@ -220,7 +231,7 @@ def _count_printed(specs: Sequence[tuple[str, Table]], tables: Tables) -> tuple[
         if rows is None or not table.is_of_paper:
             continue
         rows = rows[rows["published"].notna()]  # several rows where it was measured in several ways
-        keys = _make_keys(rows, list(rows.columns[: rows.columns.get_loc("published")]))
+        keys = _make_keys(rows, list_keys(rows))
         is_measured = rows["measured"].notna().to_numpy()
         is_same = is_measured & (rows[list(SAME)] == "yes").all(axis=1).to_numpy()
         printed += keys.nunique()
@@ -247,19 +258,19 @@ def _render_section(table: Table, rows: pd.DataFrame | None) -> str:
     notes = _list_notes(rows)
     if rows["measured"].isna().all():
         return "\n\n".join([title, "Nothing of it is measured here.", "\n".join(notes)])
-    grid = _format_cells(table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore"))
+    grid = table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore").map(format_key)
+    grid = grid.loc[:, (grid != "").any()]
     lines = [*notes, *_describe_power(rows, {str(name).lower() for name in [*grid, *grid.get("metric", ())]})]
     return "\n\n".join([title, markdown(grid), *(["\n".join(lines)] if lines else [])])
 
 
 def _list_notes(rows: pd.DataFrame) -> list[str]:
     """Return a table's notes, most frequent first, each with the numbers that it is of or, if they are many, their count."""
-    columns = list(rows.columns[: rows.columns.get_loc("published")])
+    columns = list_keys(rows)
     notes = rows[rows["note"].notna()].groupby("note", sort=False)
     lines = []
     for note, noted in sorted(notes, key=lambda group: -len(group[1])):
-        keys = noted[columns].astype(object).map(lambda key: f"{key:g}" if isinstance(key, float) else str(key))
-        keys = keys.where(noted[columns].notna(), "")
+        keys = noted[columns].astype(object).map(format_key)
         named = ", ".join(" / ".join(filter(None, key)) for key in keys.itertuples(index=False))
         lines.append(f"- {named if len(noted) <= FEW else f'{len(noted)} numbers'}: {note}")
     return lines
@@ -281,9 +292,3 @@ def _describe_power(rows: pd.DataFrame, metrics: Container[str]) -> list[str]:
     }
     names = {name: name.upper() if by == "metric" else name for name in ranges}
     return [f"- Tests find: {'; '.join(f'{names[name]} {ends}' for name, ends in ranges.items())}."]
-
-
-def _format_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of texts, without its empty columns."""
-    texts = table.map(lambda value: f"{value:g}" if isinstance(value, float) else str(value)).where(table.notna(), "")
-    return texts.loc[:, (texts != "").any()]

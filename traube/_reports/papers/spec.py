@@ -78,7 +78,7 @@ def make_grid(table: pd.DataFrame, rows: list[str], column: str, digits: int = 2
 
     A row that the paper does not have is named as our row; each says whether data and encoder are the paper's.
     """
-    keys = {name: table[name].map(_format_key) for name in rows}
+    keys = {name: table[name].map(format_key) for name in rows}
     text = table.assign(**keys, _cell=format_cells(table, column, digits))
     text = text[text["measured"].notna().groupby([text[name] for name in rows]).transform("any")]
     grid = text.pivot_table(index=rows, columns=column, values="_cell", aggfunc="first", sort=False)
@@ -93,15 +93,21 @@ def make_grid(table: pd.DataFrame, rows: list[str], column: str, digits: int = 2
     return grid.assign(**{name: grid[name].where(is_printed, grid[name] + " (our row)")})
 
 
-def _format_key(value: object) -> str:
+def format_key(value: object) -> str:
+    """Return a value of a row as text, a number as short as it is; nothing where there is none."""
     if pd.isna(value):
         return ""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def list_keys(table: pd.DataFrame) -> list[str]:
+    """Return the columns that say which number of the paper a row is."""
+    return list(table.columns[: table.columns.get_loc("published")])
+
+
 def format_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table as people are shown it: a grid of the last column that says which number it is, by the others."""
-    keys = list(table.columns[: table.columns.get_loc("published")]) if "published" in table else []
+    keys = list_keys(table) if "published" in table else []
     if len(keys) < 2:
         rounded = table.round(4)
         return rounded.assign(p=[float(f"{p:.2g}") for p in table["p"]]) if "p" in table else rounded

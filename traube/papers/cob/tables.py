@@ -180,9 +180,8 @@ def results(table: str, context: Context) -> pd.DataFrame:
     keys = list(zip(trainers, measured["recipe"], strict=True))
     layers = [recipes.get(key, {}).get("layers") for key in keys]
     measured = measured.assign(layers=layers, note=[notes.get(key, "") for key in keys])
-    unread = context.explain_unread(TASKS[table])
-    missing = published_results(table)[["task", "method", "n", "metric"]].query("task in @unread")
-    measured = stack([measured, missing.assign(note=missing["task"].map(unread))])
+    unread = context.list_unread(published_results(table)[["task", "method", "n", "metric"]])
+    measured = stack([measured, unread])
     order = measured["metric"].map({metric: i for i, metric in enumerate(METRICS)})
     by = ["task", "base", "method", "n", "recipe", "order"]
     return measured.assign(order=order).sort_values(by, na_position="last").drop(columns="order")
@@ -201,16 +200,12 @@ def _measure_rows(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
     scores = scores.assign(metric=scores["metric"].map(names), n=scores["n"].astype(float))[_SCORES]
     by_split = stack([scores, tfidf(task)])
     groups = list(by_split.groupby([*_WHICH, "metric"], dropna=False))
-    # the seeds are those of the trainings: the method itself draws no random numbers
-    samples = {key: Sample.of(group, seeded=False, trained=_is_trained(key)) for key, group in groups}
+    # the seeds are those of the trainings, `untrained` among them, which draws a layer: the method draws no random numbers
+    trained = {key: str(key[0]).split(",")[0] in TRAINERS for key, _ in groups}
+    samples = {key: Sample.of(group, seeded=False, trained=trained[key]) for key, group in groups}
     for key, group in groups:
         seeds = group.groupby("cell_id")["value"].mean()
         yield task.name, *key, seeds.mean(), deviation(seeds), len(seeds), *_compare_with_triplet(samples, key)
-
-
-def _is_trained(key: tuple[Any, ...]) -> bool:
-    """Return whether a row is of a method that trains; `untrained` draws a layer by its seed, which varies as well."""
-    return str(key[0]).split(",")[0] in TRAINERS
 
 
 def _compare_with_triplet(

@@ -1,5 +1,7 @@
 """QS3M's tables: the printed numbers, and the same numbers measured here."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 
@@ -76,25 +78,22 @@ def results(context: Context) -> pd.DataFrame:
         `KEYS`, task, metric, measured, `TESTED` (paired t-test over pages, of a trained way over folds; the ways that are
         tested are the family), pages.
     """
-    rows = []
+    rows = [
+        (way[0], task, metric, *way[1:], grid[way].mean(), *_compare_with_reference(grid, way))
+        for task, metric, grid in _list_grids(context)
+        for way in grid
+    ]
+    columns = ["method", "task", "metric", *KEYS[1:], "measured", *TESTED, "pages"]
+    unread = context.list_unread(published_results()[["method", "task", "metric"]])
+    return stack([pd.DataFrame(rows, columns=columns), unread])
+
+
+def _list_grids(context: Context) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield task, metric and scores, a row for each page and a column for each way of comparing."""
     for task in context.tasks(WIKIPEDIA):
         scores = page_scores(context, task)
         for metric in METRICS if len(scores) else ():
-            grid = scores.pivot_table(index=["fold", "page"], columns=KEYS, values=metric, sort=False)
-            rows += [
-                (way[0], task.name, metric, *way[1:], grid[way].mean(), *_compare_with_reference(grid, way))
-                for way in grid
-            ]
-    columns = ["method", "task", "metric", *KEYS[1:], "measured", *TESTED, "pages"]
-    return stack([pd.DataFrame(rows, columns=columns), _explain_unread(context)])
-
-
-def _explain_unread(context: Context) -> pd.DataFrame:
-    """Return the printed numbers of table 2 whose articles are not there: method, task, metric, note."""
-    printed = published_results()[["method", "task", "metric"]]
-    reasons = context.explain_unread(printed["task"].unique())
-    missing = printed[printed["task"].isin(reasons)]
-    return missing.assign(note=missing["task"].map(reasons))
+            yield task.name, metric, scores.pivot_table(index=["fold", "page"], columns=KEYS, values=metric, sort=False)
 
 
 def format_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -138,20 +137,17 @@ def query_gains(context: Context) -> pd.DataFrame:
     The columns are task, metric, `KEYS`, measured, without (a query), `TESTED` (paired t-test over folds).
     """
     rows = []
-    for task in context.tasks(WIKIPEDIA):
-        scores = page_scores(context, task)
-        for metric in METRICS if len(scores) else ():
-            pages = scores.pivot_table(index=["fold", "page"], columns=KEYS, values=metric, sort=False)
-            plain = {way[1:]: way for way in pages if way[0] == WITHOUT_QUERY}
-            same_network = [way for way in pages if way[1:] in plain and way[0].startswith("QS3M-")]
-            with_query = [way for way in same_network if way[0] != WITHOUT_QUERY]
-            for way in with_query:
-                both = pages[[way, plain[way[1:]]]].dropna().set_axis(["measured", "without"], axis=1)
-                folds = both.groupby("fold").mean()
-                verdict = compare_paired(
-                    way[0], folds["measured"], WITHOUT_QUERY, folds["without"], comparisons=len(with_query)
-                )
-                rows.append((task.name, metric, *way, *both.mean(), *describe_test(verdict)))
+    for task, metric, pages in _list_grids(context):
+        plain = {way[1:]: way for way in pages if way[0] == WITHOUT_QUERY}
+        same_network = [way for way in pages if way[1:] in plain and way[0].startswith("QS3M-")]
+        with_query = [way for way in same_network if way[0] != WITHOUT_QUERY]
+        for way in with_query:
+            both = pages[[way, plain[way[1:]]]].dropna().set_axis(["measured", "without"], axis=1)
+            folds = both.groupby("fold").mean()
+            verdict = compare_paired(
+                way[0], folds["measured"], WITHOUT_QUERY, folds["without"], comparisons=len(with_query)
+            )
+            rows.append((task, metric, *way, *both.mean(), *describe_test(verdict)))
     return pd.DataFrame(rows, columns=["task", "metric", *KEYS, "measured", "without", *TESTED])
 
 
