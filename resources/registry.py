@@ -224,11 +224,14 @@ class RegistryResource(dg.ConfigurableResource):
 
     def list_served(self) -> list[tuple[str, str]]:
         """Return the task and the version of each champion and challenger."""
+        models = self._find_models()
+        return [(task, str(version)) for task, model in models.items() for version in model.aliases.values()]
+
+    def _find_models(self) -> dict[str, Any]:
+        """Return the registered models by task."""
         prefix = registered_name("")
         models = self.client().search_registered_models(f"name LIKE '{prefix}%'")
-        return [
-            (model.name.removeprefix(prefix), str(version)) for model in models for version in model.aliases.values()
-        ]
+        return {model.name.removeprefix(prefix): model for model in models}
 
     def explain(self, task: str, version: str, decision: "Decision") -> None:
         """Record on a version the decision about it, and the reason."""
@@ -329,8 +332,7 @@ class RegistryResource(dg.ConfigurableResource):
 
     def _check_registered(self, task: str) -> None:
         """Refuse a task without a registered model; the error names near ones, and what makes one."""
-        prefix = registered_name("")
-        tasks = [m.name.removeprefix(prefix) for m in self.client().search_registered_models(f"name LIKE '{prefix}%'")]
+        tasks = self._find_models()
         if task not in tasks:
             raise Unknown(
                 f"{unknown('task with a registered model', task, tasks)} (`traube run -t {task}` registers one, where "

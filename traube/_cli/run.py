@@ -292,13 +292,8 @@ def _requests_ahead(todo: "Plan", request: "Request", turns: list[tuple[str, dic
     There are none if there is one turn only, trainings need the processor, or a cluster does the work.
     """
     from traube._pipeline.executors import engine
-    from traube.tasks.task import Stage
 
-    if (
-        len(turns) < 2
-        or engine() != "local"
-        or any(cell.stage is Stage.DEEP_CLUSTERINGS for cell in todo.missing_cells)
-    ):
+    if len(turns) < 2 or engine() != "local" or todo.trains:
         return []
     return [replace(request, models=[name], tasks=list(counts)) for name, counts in turns]
 
@@ -322,11 +317,9 @@ def _stopped(tasks: Iterable[str], plan: "Plan", storage: "Storage") -> list[str
 
 def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
     from traube._pipeline.expected import estimate_run_seconds
-    from traube.tasks.task import Stage
 
-    trains = any(cell.stage is Stage.DEEP_CLUSTERINGS for cell in todo.missing_cells)
     words = describe_duration(estimate_run_seconds(storage, todo.missing, n_workers))
-    return f"{words}, and what trainings take" if trains else words
+    return f"{words}, and what trainings take" if todo.trains else words
 
 
 def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:

@@ -98,6 +98,11 @@ class Plan:
         return _flatten(self.missing)
 
     @property
+    def trains(self) -> bool:
+        """True if the clusterer of a missing cell trains."""
+        return any(cell.stage is Stage.DEEP_CLUSTERINGS for cell in self.missing_cells)
+
+    @property
     def count(self) -> int:
         """Number of missing cells."""
         return len(self.missing_cells)
