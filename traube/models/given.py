@@ -16,7 +16,7 @@ from traube._core.hashing import digest
 from traube.models.base import OwnEncoder
 from traube.models.card import ModelCard
 from traube.models.prompts import Purpose
-from traube.models.transformer import Transformer
+from traube.models.transformer import Transformer, hash_weights
 from traube.models.vectors import Dense, pack_matrix
 
 Matrix: TypeAlias = Dense | sparse.csr_matrix
@@ -69,14 +69,8 @@ class LoadedTransformer(Transformer):
     @cached_property
     @override
     def fingerprint(self) -> str:
-        import torch
-
-        weights = hashlib.blake2b(digest_size=8)
-        for name, tensor in self.network.state_dict().items():
-            weights.update(name.encode())
-            weights.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
         settings = [str(self.network), self.prompt, self.network.max_seq_length]
-        return digest([weights.hexdigest(), settings])
+        return digest([hash_weights(self.network), settings])
 
 
 class FunctionModel(OwnEncoder):

@@ -3,6 +3,7 @@
 This module encodes. `traube.models.weights` finds a model's folder and checks whether it is safe to load.
 """
 
+import hashlib
 import logging
 import sys
 from collections import deque
@@ -418,6 +419,17 @@ def copy_weights(network: Any) -> None:
     """Copy the weights that are still mapped from a file: they would change with the file, or end the process with it."""
     for tensor in (*network.parameters(), *network.buffers()):
         tensor.data = tensor.data.clone()
+
+
+def hash_weights(network: Any) -> str:
+    """Return a hash of a network's weights and their names."""
+    import torch
+
+    weights = hashlib.blake2b(digest_size=8)
+    for name, tensor in network.state_dict().items():
+        weights.update(name.encode())
+        weights.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return weights.hexdigest()
 
 
 def get_prompt(network: Any) -> str:

@@ -1,6 +1,5 @@
 """Recipe, encoder, splits and validation that trainers on gold clusterings share."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
@@ -15,7 +14,7 @@ from traube._core.errors import Invalid, TooFew, TooLarge
 from traube._core.hashing import digest
 from traube._pipeline.params import Protocol
 from traube.components.deep.encoding import Encoded
-from traube.models.transformer import TOKENS_A_BATCH, Transformer, get_prompt
+from traube.models.transformer import TOKENS_A_BATCH, Transformer, get_prompt, hash_weights
 from traube.tasks.task import Task
 from traube.training.loop import Loop, ValidatedRecipe
 from traube.training.trainer import LEARNED, Blocks, NetworkAtStep, Trainer, mean_score
@@ -192,14 +191,11 @@ def _encode_below(network: Any, texts: Sequence[str]) -> Any:
     import torch
 
     below = list(network)[:-1]
-    state = hashlib.blake2b(digest_size=16)  # of the modules' kinds, settings and weights
+    state = []  # the modules' kinds, settings and weights
     for module in below:
         settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
-        state.update(digest([type(module).__name__, settings]).encode())
-        for name, tensor in module.state_dict().items():
-            state.update(name.encode())
-            state.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    key = (state.hexdigest(), network.max_seq_length, get_prompt(network), digest(list(texts)))
+        state += [type(module).__name__, settings, hash_weights(module)]
+    key = (digest(state), network.max_seq_length, get_prompt(network), digest(list(texts)))
     if key not in _KEPT:
         network.eval()
         encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
