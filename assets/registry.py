@@ -17,11 +17,9 @@ from traube._core.files import locked
 from traube._core.hashing import frame_digest
 from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import Protocol, load_params
-from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
 from traube._reports.markdown import markdown
-from traube._storage import Storage
 from traube.comparison.verdict import format_score
 from traube.models import Model, fingerprint_on
 from traube.models.card import Precision
@@ -67,12 +65,13 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
         decisions, notes = _decide(context, storage, benchmark, encoder, models)
         champions = models.note_champions()
         versions = champions.table[["task", "version"]]
+        formatted = pd.DataFrame([champion.formatted for champion in champions.now], columns=champions.table.columns)
         made: dg.MaterializeResult = dg.MaterializeResult(
             # what champions assigned is out of date if they have changed
             data_version=dg.DataVersion(frame_digest(versions)),
             metadata={
                 "verdicts": dg.MetadataValue.md(_tabulate(decisions).to_markdown(index=False)),
-                "champions": dg.MetadataValue.md(markdown(_format(champions))),
+                "champions": dg.MetadataValue.md(markdown(formatted)),
                 "promoted": sum(d.outcome in ("first", "promote") for d in decisions),
                 **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
             },
@@ -83,11 +82,6 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
         yield from yield_with_checks(context, made)
 
     return registry
-
-
-def _format(champions: "Champions") -> pd.DataFrame:
-    """Return the table of champions as people read it."""
-    return pd.DataFrame([champion.formatted for champion in champions.now], columns=champions.table.columns)
 
 
 def _check_champion(
@@ -145,7 +139,9 @@ def _decide(
             models, encoder, protocol.precision, storage.workbench(), options, read_champions(opened)
         )
         families = {name: task.card.family for name, task in tasks.items()}
-        awaited = {} if _ends_night(context) else _find_awaited(opened, request)
+        # the models of the benchmark that can be scored and are not
+        missing = {} if _ends_night(context) else plan(request, opened).missing
+        awaited = {name: [model for model, tasks in missing.items() if name in tasks] for name in request.tasks}
         decisions = judge(opened, families, options, contests, load_params().promotion, awaited)
         notes = []
         for name, task in tasks.items():
@@ -182,12 +178,6 @@ def _ends_night(context: dg.AssetExecutionContext) -> bool:
     return not context.instance.get_runs(
         dg.RunsFilter(job_name="evaluate", tags={NIGHT: night}, statuses=[*UNFINISHED])
     )
-
-
-def _find_awaited(storage: Storage, request: Request) -> dict[str, list[str]]:
-    """Return the models of the benchmark that can be scored and are not, by task."""
-    missing = plan(request, storage).missing
-    return {task: [model for model, tasks in missing.items() if task in tasks] for task in request.tasks}
 
 
 def _alert(context: dg.AssetExecutionContext, decision: "Decision", version: str) -> None:

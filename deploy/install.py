@@ -62,7 +62,10 @@ def installer(python: Path) -> list[str]:
     """Return the command that installs into the environment of an interpreter, but for what is installed."""
     own = [sys.executable, "-m", "pip", "--python", str(python)]
     pip = own if HAS_PIP else [str(python), "-m", "pip"]
-    return _by_uv(python, pip) or _by_pip(pip)
+    if by_uv := _by_uv(python, pip):
+        return by_uv
+    print("uv cannot run here: pip does the same, in some minutes", flush=True)
+    return [*pip, "install", "-q", "--disable-pip-version-check"]
 
 
 def environment(arguments: list[str]) -> dict[str, str]:
@@ -82,11 +85,6 @@ def _by_uv(python: Path, pip: list[str]) -> list[str]:
     listed = subprocess.run([*pip, "config", "list"], capture_output=True, text=True).stdout  # noqa: S603
     os.environ |= {name: value for name, value in uv_settings(listed).items() if name not in os.environ}
     return [str(uv), "pip", "install", "--quiet", "--python", str(python)]
-
-
-def _by_pip(pip: list[str]) -> list[str]:
-    print("uv cannot run here: pip does the same, in some minutes", flush=True)
-    return [*pip, "install", "-q", "--disable-pip-version-check"]
 
 
 def uv_settings(listed: str) -> dict[str, str]:

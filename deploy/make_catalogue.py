@@ -181,7 +181,8 @@ def main() -> None:
     own = yaml.safe_load((FOLDER / "catalogue.yaml").read_text(encoding="utf-8"))
     ids = {name: id_ for name, entry in own.items() if (id_ := PACKAGED.get(name) or entry.get("model"))}
     about = {name: describe_known(MODEL_REGISTRY[id_]) for name, id_ in ids.items() if id_ in MODEL_REGISTRY}
-    about |= {name: describe_by_hand(*known) for name, known in BY_HAND.items()}
+    for name, (architecture, license) in BY_HAND.items():
+        about[name] = {"architecture": architecture} | ({"license": license} if license else {})
     models = {listed.name: describe(listed, MODEL_REGISTRY[listed.like or listed.model]) for listed in LISTED}
     check(models, own, MODEL_REGISTRY)
     write(FOLDER / "catalogue_mteb.yaml", __version__, about, models)
@@ -196,11 +197,6 @@ def describe_known(meta: Any) -> dict[str, Any]:
     """Return what mteb knows of a model that catalogue.yaml names."""
     architecture = ARCHITECTURES.get(meta.name.partition("/")[2], "xlm-roberta")
     return _facts(meta, architecture, ())
-
-
-def describe_by_hand(architecture: str, license: str) -> dict[str, Any]:
-    """Return what is known of a model that mteb does not know."""
-    return {"architecture": architecture} | ({"license": license} if license else {})
 
 
 def _facts(meta: Any, architecture: str, sizes: tuple[int, ...]) -> dict[str, Any]:

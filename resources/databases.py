@@ -121,7 +121,9 @@ def make_dagster(folder: Path) -> None:
                 with _build_aside(folder) as new:
                     _link_settings(new)
                     _create_dagster_tables(new)
-    if not _links_to_ours(folder):  # the checkout was moved, the database was shared, or the folder is of others
+    # the checkout was moved, the database was shared, or the folder is of others: Dagster runs the classes that its settings name
+    link = folder / SETTINGS
+    if not (link.is_symlink() and link.readlink() == paths.PROJECT / SETTINGS):
         _link_settings(folder)
 
 
@@ -185,12 +187,6 @@ def _link_settings(folder: Path) -> None:
     new = folder / f".{SETTINGS}.{uuid4().hex}"
     new.symlink_to(paths.PROJECT / SETTINGS)
     new.replace(folder / SETTINGS)  # at once: several processes may do so
-
-
-def _links_to_ours(folder: Path) -> bool:
-    """Return whether Dagster's settings are this checkout's: Dagster runs the classes that its settings name."""
-    link = folder / SETTINGS
-    return link.is_symlink() and link.readlink() == paths.PROJECT / SETTINGS
 
 
 def _check_name(path: Path) -> None:

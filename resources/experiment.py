@@ -189,11 +189,6 @@ def artifact_root() -> str:
     return (folder / "mlartifacts").as_uri()
 
 
-def _is_of_another_mlflow(error: Exception) -> bool:
-    """Return whether MLflow refuses tables of another version; the error has the code of any internal error."""
-    return "out-of-date database schema" in str(error)
-
-
 def connect(uri: str, name: str = EXPERIMENT) -> Experiment:
     """Return Traube's experiment in an MLflow store, or the one that holds what is served; make both if need be."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -213,7 +208,7 @@ def connect(uri: str, name: str = EXPERIMENT) -> Experiment:
         client = MlflowClient(tracking_uri=uri)
         experiment = client.get_experiment_by_name(name)
     except Exception as error:
-        if not _is_of_another_mlflow(error):
+        if "out-of-date database schema" not in str(error):  # the error has the code of any internal error
             raise
         redacted_uri = settings.without_password(uri)
         raise Incompatible(

@@ -113,7 +113,9 @@ class TrackingResource(dg.ConfigurableResource):
 
         best = evaluation.table[evaluation.table["best"].astype(bool)].dropna(subset="mean")
         of_best = _describe_best(best) | {"traube.kind": "task"}
-        of_best["mlflow.note.content"] = f"{_explain_best(best)}{tags['mlflow.note.content']}"
+        rows = best.itertuples(index=False)
+        notes = [f"`best/{row.level}` is {row.metric} of {row.method}, as all of `{row.level}/`. " for row in rows]
+        of_best["mlflow.note.content"] = "".join([*notes, tags["mlflow.note.content"]])
 
         with experiment.open_run(key, name, tags | of_best, span) as parent:
             # what is in the tags alone would be an axis in MLflow's comparison of models: hashes tell people nothing
@@ -267,12 +269,6 @@ def _describe_best(best: pd.DataFrame) -> dict[str, str]:
         level = name_metric(row.level)
         tags |= {f"traube.metric/{level}": row.metric, f"traube.method/{level}": row.method}
     return tags
-
-
-def _explain_best(best: pd.DataFrame) -> str:
-    """Return the same as a sentence for each level."""
-    rows = best.itertuples(index=False)
-    return "".join(f"`best/{row.level}` is {row.metric} of {row.method}, as all of `{row.level}/`. " for row in rows)
 
 
 def _average(scores: pd.DataFrame) -> dict[str, float]:

@@ -36,8 +36,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
             return dg.SkipReason("no publication of a night")
         if context.instance.get_runs(dg.RunsFilter(tags={NIGHT: night}, statuses=[*UNFINISHED])):
             return dg.SkipReason("runs of the night are at work")
-        details = [*_describe_runs(context.instance, night), *_describe_changes(), *_describe_champions()]
-        details += [*_repeat_alerts(), _describe_disk()]
+        details = [*_describe_night(context.instance, night)]
         advice = "The page of all tasks: traube report"
         send_alert(context.log, f"night {night}", f"the night of {night}", details, advice, night=night)
         return None
@@ -53,7 +52,11 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
             return dg.SkipReason("params.yaml switches the night off")
         began = context.cursor or datetime.now(UTC).isoformat()
         context.update_cursor(began)  # a benchmark that is new has had no night
-        newest = max(datetime.fromisoformat(began).timestamp(), _find_last_night(context.instance))
+        done = dg.RunsFilter(job_name="publish", statuses=[dg.DagsterRunStatus.SUCCESS])
+        records = context.instance.get_run_records(done, limit=LOOKED_AT)
+        # commands by day are no nightly runs
+        ended = [record.end_time or 0.0 for record in records if NIGHT in record.dagster_run.tags]
+        newest = max([datetime.fromisoformat(began).timestamp(), *ended])
         age = timedelta(seconds=datetime.now(UTC).timestamp() - newest)
         if age < LATE:
             return dg.SkipReason("the last night was published")
@@ -66,13 +69,6 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
         return dg.SkipReason("late")
 
     return [nightly_digest, late_night]
-
-
-def _find_last_night(instance: dg.DagsterInstance) -> float:
-    """Return when a night was published last, in seconds since 1970; 0 if none was. Commands by day are no nightly runs."""
-    done = dg.RunsFilter(job_name="publish", statuses=[dg.DagsterRunStatus.SUCCESS])
-    records = instance.get_run_records(done, limit=LOOKED_AT)
-    return max((record.end_time or 0.0 for record in records if NIGHT in record.dagster_run.tags), default=0.0)
 
 
 def _describe_champions() -> Iterator[str]:
@@ -88,18 +84,19 @@ def _describe_champions() -> Iterator[str]:
         yield f"champion of {champion.task}: {served}"
 
 
-def _describe_runs(instance: dg.DagsterInstance, night: str) -> Iterator[str]:
-    """Yield how many models were evaluated, and which of them in vain."""
+def _describe_night(instance: dg.DagsterInstance, night: str) -> Iterator[str]:
+    """Yield runs and which of them were in vain, changed scores, champions, alerts, and what the data directory takes."""
     runs = instance.get_runs(dg.RunsFilter(job_name="evaluate", tags={NIGHT: night}))
     in_vain = [run.tags.get("dagster/partition", "") for run in runs if run.status != dg.DagsterRunStatus.SUCCESS]
     yield f"{len(runs)} runs" + (f"; not to their end: {join_words(sorted({*in_vain}))}" if in_vain else "")
-
-
-def _describe_changes() -> Iterator[str]:
-    """Yield how many scores changed, and how many of them significantly."""
     changes = read_changes(open_storage(paths.home()))
     worse, better = ((changes["verdict"] == verdict).sum() for verdict in ("worse", "better"))
     yield f"{len(changes)} scores changed: {better} significantly better, {worse} worse"
+    yield from _describe_champions()
+    yield from _repeat_alerts()
+    home = paths.home()
+    taken = sum(file.lstat().st_size for file in home.rglob("*") if file.is_file())
+    yield f"disk: {format_size(taken)} in the data directory, {format_size(shutil.disk_usage(home).free)} free"
 
 
 def _repeat_alerts() -> Iterator[str]:
@@ -109,10 +106,3 @@ def _repeat_alerts() -> Iterator[str]:
     for alert in alerts:
         if alert["time"] >= before and "night" not in alert:
             yield f"{alert['summary']}: {'; '.join(alert['details'])[:300]}"
-
-
-def _describe_disk() -> str:
-    """Return what the data directory takes, and what is free."""
-    home = paths.home()
-    taken = sum(file.lstat().st_size for file in home.rglob("*") if file.is_file())
-    return f"disk: {format_size(taken)} in the data directory, {format_size(shutil.disk_usage(home).free)} free"

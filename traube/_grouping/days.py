@@ -129,8 +129,9 @@ def judge(
     served, version = load()
     reference = choose_reference(days, storage.get_document(Groups, f"{task}/{version}"), since)
     for name in (*reference, day):
-        if version not in days[name].sizes:
-            days[name] = _count_by(storage, days[name], served, version, lease)
+        if version not in (one := days[name]).sizes:  # another champion assigned the texts
+            days[name] = count_again(one, version, served.predict(read_day(storage, one)["text"].tolist()))
+            storage.save_document(days[name], {TEXTS: storage.get_path(one.files[TEXTS])}, lease)
     one = days[day]
     verdict = DayVerdict(
         key=one.key, made_of=one.files[TEXTS], version=version, texts=one.count(version), strays=one.strays[version]
@@ -153,13 +154,6 @@ def choose_reference(days: Mapping[str, Assigned], groups: Groups | None, since:
         return [name for name in names if name >= since.isoformat()][:REFERENCE]
     before = list(takewhile(lambda name: groups is not None and name < groups.since, names))
     return before[-REFERENCE:] if len(before) >= REFERENCE else names[:REFERENCE]
-
-
-def _count_by(storage: Storage, one: Assigned, served: Served, version: str, lease: Lease | None) -> Assigned:
-    """Count a day's texts by another champion than the one that assigned them, and store the counts."""
-    counted = count_again(one, version, served.predict(read_day(storage, one)["text"].tolist()))
-    storage.save_document(counted, {TEXTS: storage.get_path(one.files[TEXTS])}, lease)
-    return counted
 
 
 def _compare(verdict: DayVerdict, one: Assigned, reference: Sequence[Assigned]) -> DayVerdict:

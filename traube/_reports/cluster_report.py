@@ -147,12 +147,14 @@ def cluster_report(
     }
     files = resources.files("traube._reports") / "map_scripts"
     scripts = [packed((files / f"{name}.js.gz").read_bytes()) for name in SCRIPTS if name != "d3" or scales]
+    rows = {f"layer{i}": layer.labels.tolist() for i, layer in enumerate(layers)}
+    rows |= {f"column{i}": [_cell(value) for value in columns.iloc[:, i]] for i in range(columns.shape[1])}
     page = _draw(
         points,
         layers,
         names,
         hover_text=[text if len(text) <= most else f"{text[:most]} ..." for text in texts],
-        extra_point_data=_rows(layers, columns),
+        extra_point_data=pd.DataFrame(rows),
         title=escape(title),
         custom_html=render("cluster_report.html", panel=panel, title=title, notes=notes, data=data, scripts=scripts),
         **scales,
@@ -167,13 +169,6 @@ def _check(texts: Sequence[str], layers: Sequence[MapLayer]) -> None:
         )
     if not layers or any(len(layer.labels) != len(texts) for layer in layers):
         raise TooFew("a report needs at least one layer, with a label for each text")
-
-
-def _rows(layers: Sequence[MapLayer], columns: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each text: its group at every layer, and its own columns."""
-    rows = {f"layer{i}": layer.labels.tolist() for i, layer in enumerate(layers)}
-    rows |= {f"column{i}": [_cell(value) for value in columns.iloc[:, i]] for i in range(columns.shape[1])}
-    return pd.DataFrame(rows)
 
 
 def _make_offline(page: str) -> str:

@@ -79,7 +79,10 @@ def run_trial(path: Path, seconds: int = SECONDS, mebibytes: int = MEBIBYTES) ->
     """Return the fault of a tokenizer.json, with so many seconds of one core and MiB, and more for a large file."""
     size = path.stat().st_size >> 20
     seconds, mebibytes = seconds + size, mebibytes + MORE_MEBIBYTES * size
-    command = [sys.executable, "-I", str(TRIAL), _find_packages(), str(path), str(seconds), str(mebibytes)]
+    spec = find_spec("tokenizers")
+    assert spec is not None and spec.origin is not None
+    packages = str(Path(spec.origin).parents[1])
+    command = [sys.executable, "-I", str(TRIAL), packages, str(path), str(seconds), str(mebibytes)]
     alone = {**os.environ, "RUST_BACKTRACE": "0", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     try:
         ended = subprocess.run(command, env=alone, capture_output=True, timeout=LONGEST_WAIT, check=False)  # noqa: S603 (our own program)
@@ -88,13 +91,6 @@ def run_trial(path: Path, seconds: int = SECONDS, mebibytes: int = MEBIBYTES) ->
     if ended.returncode:
         return f"its tokenizer fails on a few hard texts, with {seconds} seconds and {mebibytes} MiB"
     return ""
-
-
-def _find_packages() -> str:
-    """Return the folder in which the library tokenizers is installed."""
-    spec = find_spec("tokenizers")
-    assert spec is not None and spec.origin is not None
-    return str(Path(spec.origin).parents[1])
 
 
 def check_built(tokenizer: Any, where: str) -> None:

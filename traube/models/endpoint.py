@@ -190,7 +190,8 @@ class Endpoint(OfCard, BatchEncoder):
         self.fetch()
         if fault := self._spending.compared[self._key]:
             raise Failed(f"model '{self.name}': {fault}")
-        sent = [_clean(f"{self.prompt}{text}") for text in texts]
+        # as UTF-8 can hold them: halves of characters become question marks
+        sent = [f"{self.prompt}{text}".encode(errors="replace").decode() for text in texts]
         tokens = [count_tokens(text) for text in sent]
         before = self._spending.dollars, self._spending.tokens
         self._announce(len(texts), sum(tokens))
@@ -516,11 +517,6 @@ def _split(tokens: Sequence[int], most: int) -> Iterator[Ints]:
         total += count
     if len(tokens) > start:
         yield np.arange(start, len(tokens), dtype=np.int64)
-
-
-def _clean(text: str) -> str:
-    """Return a text as UTF-8 can hold it: halves of characters become question marks."""
-    return text.encode(errors="replace").decode()
 
 
 def _compare(vectors: Dense, reference: str) -> float:

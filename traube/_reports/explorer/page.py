@@ -15,7 +15,7 @@ from traube._reports.costs import costs
 from traube._reports.explorer.board import OWN_CHOICE, history, number, rows
 from traube._reports.explorer.ranks import differences, rank_diagram
 from traube._reports.explorer.views import SHOWN, views
-from traube._reports.figures import COLORS, HEATMAP_MODELS, Plot, as_data, color_models, heatmap
+from traube._reports.figures import COLORS, HEATMAP_MODELS, as_data, color_models, heatmap
 from traube._reports.recommendation import recommend_among
 from traube._reports.rendering import render
 from traube.comparison.candidates import WITHOUT_LABELS, Candidate, candidates, main_metric, pick_best_methods
@@ -60,7 +60,11 @@ def task_page(
             )
     except TraubeError as error:  # the stored texts are missing or corrupt
         missing = str(error)
-    heatmaps = _draw_heatmaps(done)
+    heatmaps = [
+        drawn
+        for (level, protocol, own_choice), group in done.groupby(["level", "protocol", "own_choice"])
+        if (drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", group))
+    ]
     data["heatmaps"] = as_data(heatmaps)
     return render(
         "explorer.html",
@@ -157,15 +161,6 @@ def _compare_models(
         "diagrams": diagrams,
         "pairs": differences(of_shown, list(splits), MODELS),
     }
-
-
-def _draw_heatmaps(done: pd.DataFrame) -> list[Plot]:
-    """Draw the scores of models by methods, for each level and protocol."""
-    heatmaps = []
-    for (level, protocol, own_choice), group in done.groupby(["level", "protocol", "own_choice"]):
-        if drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", group):
-            heatmaps.append(drawn)
-    return heatmaps
 
 
 def _read_standings(

@@ -200,19 +200,15 @@ class TextCnn(nn.Module):
         halves = torch.clamp((lengths + 1) // 2, min=self.LAST)
         x = self.words(words).transpose(1, 2)
         for convolution, kept in zip(self.convolutions, (halves, torch.full_like(lengths, self.LAST)), strict=True):
-            x = torch.tanh(_keep_greatest(_fold(convolution(x)), lengths + self.WIDTH - 1, kept))
+            # folded: the maps of the second half of the dimensions are added to those of the first, [n, d, length]
+            first, second = convolution(x).chunk(2, dim=1)
+            x = torch.tanh(_keep_greatest(first + second, lengths + self.WIDTH - 1, kept))
             lengths = kept
         return x.flatten(1)
 
     def forward(self, words: Tensor) -> Tensor:
         """Map words by number, [n, length], to logits of the codes, [n, codes]."""
         return self.code(self.dropout(self.features(words)))
-
-
-def _fold(x: Tensor) -> Tensor:
-    """Add the maps of the second half of the dimensions to those of the first, [n, 2 d, length] to [n, d, length]."""
-    first, second = x.chunk(2, dim=1)
-    return first + second
 
 
 def _keep_greatest(x: Tensor, lengths: Tensor, kept: Tensor) -> Tensor:

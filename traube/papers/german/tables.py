@@ -160,7 +160,9 @@ def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFr
     are those of `kmeans`.
     """
     alone = {
-        str(name): _name_alone(rows, str(name))
+        str(name): rows.pivot_table(index="method", columns="task", values="measured").rename(
+            f"{name} with {{}}".format
+        )
         for name, rows in measured.groupby("model")
         if _is_another_for_german(str(name))
     }
@@ -182,11 +184,6 @@ def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFr
     ]
     names = measured["model"] + " with " + measured["method"]
     return table.merge(measured.assign(method=names)[["method", "task", *SPREAD]], how="left")
-
-
-def _name_alone(measured: pd.DataFrame, model: str) -> pd.DataFrame:
-    """Return the rows of one model, method by task, with the model's name before the method's."""
-    return measured.pivot_table(index="method", columns="task", values="measured").rename(f"{model} with {{}}".format)
 
 
 def _is_another_for_german(name: str) -> bool:
