@@ -78,7 +78,7 @@ class Blackbox:
         """
         import torch
 
-        class Clustered(torch.autograd.Function):
+        class AdjacencyFunction(torch.autograd.Function):
             @staticmethod
             def forward(
                 ctx: Any, box: Blackbox, gold: list[torch.Tensor], *distances: torch.Tensor
@@ -96,7 +96,7 @@ class Blackbox:
                 differences = [(m - a) / ctx.box.lam for m, a in zip(moved, ctx.clustered, strict=True)]
                 return (None, None, *(torch.from_numpy(d).to(g) for d, g in zip(differences, gradients, strict=True)))
 
-        return Clustered.apply(self, [t.detach() for t in gold], *distances)
+        return AdjacencyFunction.apply(self, [t.detach() for t in gold], *distances)
 
     def solve(self, distances: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         """Return the adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer."""
