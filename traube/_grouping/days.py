@@ -12,14 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel
 
 from traube._core.errors import Missing, TraubeError
 from traube._grouping.assigned import TEXTS, Assigned, Champion, Groups, count_again, read_assigned, read_day
 from traube._grouping.cluster_texts import cluster_texts
 from traube._grouping.describe import find_keywords
 from traube._grouping.served import Served
-from traube._reports.days_page import ShownDay, write_days_page
+from traube._reports.days_page import NewGroup, ShownDay, write_days_page
 from traube._storage import Document, Lease, Storage
 from traube.comparison.drift import REFERENCE, judge_day
 
@@ -27,14 +26,6 @@ FEWEST = 20  # texts that fit no group, from which on they are grouped
 STABLE = 0.4  # stability of a group from which on it is offered: texts on many things make groups of about .3
 SHOWN = 300  # characters of a text
 NEWEST = 30  # days whose texts that fit no group are grouped together
-
-
-class NewGroup(BaseModel):
-    """A group of texts that fit none."""
-
-    words: tuple[str, ...]
-    texts: int
-    typical: tuple[str, ...]
 
 
 class DayVerdict(Document):

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import pandas as pd
+from pydantic import BaseModel
 
 from traube._core.files import write_text
 from traube._reports.figures import Plot, Trace, as_data, axes, line
@@ -18,20 +18,12 @@ LISTED = 60  # days of the table, the newest
 SUFFIX = ".inbox.html"
 
 
-class NewGroup(Protocol):
+class NewGroup(BaseModel):
     """A group of texts that fit none."""
 
-    @property
-    def words(self) -> Sequence[str]:
-        """The key words."""
-
-    @property
-    def texts(self) -> int:
-        """The number of its texts."""
-
-    @property
-    def typical(self) -> Sequence[str]:
-        """Typical texts."""
+    words: tuple[str, ...]
+    texts: int
+    typical: tuple[str, ...]
 
 
 @dataclass(frozen=True)
