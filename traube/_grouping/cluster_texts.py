@@ -13,7 +13,7 @@ from traube._grouping.clustering import Clustering, pluralize
 from traube._grouping.inputs import (
     check_algorithm,
     check_query,
-    encode_texts,
+    encode_with_query,
     find_distinct,
     find_unknown,
     open_cache,
@@ -21,7 +21,7 @@ from traube._grouping.inputs import (
 )
 from traube._grouping.layers import describe_layers
 from traube._grouping.naming import BUDGET, Namer, load_namer
-from traube.components import Component, Method, VectorView, View, fit
+from traube.components import Fitted, VectorView, View, fit
 from traube.models import Model, to_model
 from traube.models.card import Precision
 from traube.models.long_texts import measure_long_texts
@@ -122,16 +122,26 @@ def cluster_texts(
     namer = None if name_with is None else load_namer(name_with)  # first: a name that is wrong costs no work
     _check_number(n_clusters, len(chosen))
     with open_cache(cache):
+        encoder: Model | None = None
         if embeddings is not None:
             view: View = VectorView(read_embeddings(embeddings, "cluster_texts", len(given.values))[first])
             check_query("embeddings", None, query)
-            clustering = _group(view, chosen, check_algorithm(algorithm), n_clusters, random_state)
+            method = check_algorithm(algorithm)
         else:
             encoder = to_model(resolve_model(model, given.values), precision=precision)
             check_query(encoder.name, encoder.similarity, query)
-            checked = check_algorithm(algorithm, encoder)
+            method = check_algorithm(algorithm, encoder)
             view = _encode(chosen, encoder, query, progress)
-            clustering = _group(view, chosen, checked, n_clusters, random_state)
+        unknown = find_unknown(view)  # texts that are in no group
+        known = np.flatnonzero(~unknown)
+        _check_number(n_clusters, len(known))
+        known_view, known_texts = (view.take(known), [chosen[i] for i in known]) if unknown.any() else (view, chosen)
+        fitted = fit(method, known_view, n_clusters, random_state, texts=known_texts)
+        clustering = _describe(fitted, known_view, known_texts)
+        if unknown.any():
+            of_known = clustering.of_all(known, np.where(unknown, -1, np.cumsum(~unknown) - 1))
+            clustering = replace(of_known, unknown=unknown, blank=0, view=view)
+        if encoder is not None:
             clustering = replace(clustering, long_texts=measure_long_texts(encoder, given.values), model=encoder.name)
     clustering = replace(clustering.of_all(first, which), texts=given.values, index=given.index)
     if namer is not None:
@@ -154,23 +164,13 @@ def _encode(texts: list[str], model: Model, query: str | None, progress: Progres
     """Return what a model shows of texts, perhaps for a query."""
     if model.similarity and len(texts) < 2:
         raise TooFew("there is one distinct text, and a similarity compares texts: give at least two")
-    vectors = encode_texts(model, texts if query is None else [*texts, query], progress)
-    progress.encoded(vectors[: len(texts)])
-    return show(vectors[: len(texts)], model.similarity, None if query is None else vectors[-1:])
+    vectors, query_vector = encode_with_query(model, texts, query, progress)
+    progress.encoded(vectors)
+    return show(vectors, model.similarity, query_vector)
 
 
-def _group(
-    view: View, texts: list[str], algorithm: Method | Component, n_clusters: int | None, seed: int
-) -> Clustering:
-    """Group texts by what a view shows, and describe the groups; texts of which it shows nothing are in no group."""
-    unknown = find_unknown(view)
-    if unknown.any():
-        rows = np.flatnonzero(~unknown)
-        _check_number(n_clusters, len(rows))
-        of_known = _group(view.take(rows), [texts[i] for i in rows], algorithm, n_clusters, seed)
-        which = np.where(unknown, -1, np.cumsum(~unknown) - 1)
-        return replace(of_known.of_all(rows, which), unknown=unknown, blank=0, view=view)
-    fitted = fit(algorithm, view, n_clusters, seed, texts=texts)
+def _describe(fitted: Fitted, view: View, texts: list[str]) -> Clustering:
+    """Return the groups with words and typical texts, and what the view knows of each text."""
     layers = describe_layers(fitted, view, texts)
     level = next(i for i, layer in enumerate(layers) if np.array_equal(layer.labels, fitted.labels))
     chosen_layer = layers[level]

@@ -64,6 +64,14 @@ def encode_texts(model: Model, texts: list[str], progress: Progress = SILENT) ->
         return Workbench.at(paths.home(), executor).vectors_of_texts(texts, model, progress).load()
 
 
+def encode_with_query(
+    model: Model, texts: list[str], query: str | None, progress: Progress
+) -> tuple[Matrix, Matrix | None]:
+    """Return the vectors of texts, [n, d], and that of the query, [1, d], if there is one, as `encode_texts` does."""
+    vectors = encode_texts(model, texts if query is None else [*texts, query], progress)
+    return vectors[: len(texts)], None if query is None else vectors[-1:]
+
+
 @contextmanager
 def open_cache(cache: bool | str | Path) -> Iterator[None]:
     """Write all files to the data directory, to a folder, or to a temporary folder while the block lasts."""

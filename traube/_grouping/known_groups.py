@@ -11,7 +11,7 @@ from traube._core.errors import Malformed, TooFew
 from traube._core.progress import SILENT, Progress
 from traube._grouping.clustering import Clustering
 from traube._grouping.describe import find_keywords, find_typical
-from traube._grouping.inputs import check_query, encode_texts, find_filled, find_unknown, resolve_model
+from traube._grouping.inputs import check_query, encode_with_query, find_filled, find_unknown, resolve_model
 from traube._grouping.joining import join_clusters
 from traube._grouping.served import Served
 from traube.components import TextView, VectorView
@@ -76,9 +76,9 @@ def assign_by_examples(
     loaded = load_model(model, precision=precision)
     check_query(model, loaded.similarity, query)
     names, of = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
-    values = encode_texts(loaded, [*examples, *texts, *([] if query is None else [query])], progress)
-    known, new = values[: len(examples)], values[len(examples) : len(examples) + len(texts)]
-    view = show(known, loaded.similarity, None if query is None else values[-1:])
+    vectors, query_vector = encode_with_query(loaded, [*examples, *texts], query, progress)
+    known, new = vectors[: len(examples)], vectors[len(examples) :]
+    view = show(known, loaded.similarity, query_vector)
     new_view = TextView(texts) if loaded.similarity else VectorView(new)
     unknown = find_unknown(new_view)
     labels, distance, fits = join_clusters(view, new, of)
