@@ -13,7 +13,6 @@ from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import load_params
 from traube._reports.tables import NAME
 from traube._storage import Storage, open_storage
-from traube.components.method import name_methods
 from traube.tasks import get_source
 from traube.tasks.stored import read_task
 
@@ -46,5 +45,4 @@ def read_scores(storage: Storage, task: str, models: Sequence[str]) -> pd.DataFr
     kind = kind_of(get_source(task, None).card)
     cells = current_cells(storage, load_params().protocols, [task], kind=kind)
     cells = cells[cells["model"].isin(list(models))]
-    method = name_methods(cells) if kind.is_ranked else cells["clusterer"]
-    return storage.read_scores(cells).merge(cells.assign(method=method), on="cell_id")[COLUMNS]
+    return storage.read_scores(cells).merge(cells.assign(method=kind.name_methods(cells)), on="cell_id")[COLUMNS]

@@ -13,7 +13,6 @@ from traube._pipeline.events import Encoded, Scored
 from traube._pipeline.kinds.kind import Kind, Summary, Work
 from traube._pipeline.lookup import Lookup
 from traube._pipeline.pair_scores import TEST, compare_pairs, embed_pairs
-from traube._pipeline.params import Protocol
 from traube._pipeline.request import Request
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
@@ -84,17 +83,15 @@ class ChoicesKind(Kind[Choice]):
     def is_current(self, cell: Mapping[str, Any]) -> bool:
         return bool(cell["code_version"] == VERSION)
 
-    def list_choices(self, cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> list[bool | None]:
-        return [False if self.is_current(cell) else None for cell in cells.to_dict("records")]
-
     def describe_rows(self, rows: pd.DataFrame) -> dict[str, Any]:
         return {"dialogues": rows["dialogue"].nunique()}
 
+    def name_methods(self, cells: pd.DataFrame) -> "pd.Series[str]":
+        return pd.Series(Choice.name, cells.index)
+
     def leaderboard_rows(self, storage: Storage, cells: pd.DataFrame, lookup: Lookup) -> pd.DataFrame:
         scores = storage.read_scores(cells)[["cell_id", "level", "metric", "value"]]
-        return cells.assign(method="choice", splits=1, seeds=1, missing=0).merge(
-            scores.rename(columns={"value": "mean"})
-        )
+        return cells.assign(splits=1, seeds=1, missing=0).merge(scores.rename(columns={"value": "mean"}))
 
     def summarize(self, storage: Storage, cell_ids: Sequence[str]) -> Summary:
         table = storage.read_scores(storage.read_cells(ids=cell_ids))

@@ -416,6 +416,7 @@ def leaderboard(
             keys = zip(*(rows[name].tolist() for name in ("task", "protocol", "model", "own_choice")), strict=True)
             tables.append(rows.assign(missing=[0 if is_own else missing.get((*key,), 0) for *key, is_own in keys]))
         elif not metric:
+            cells = cells.assign(method=kind.name_methods(cells))
             tables.append(_choose_best(kind.leaderboard_rows(storage, cells, lookup)))
     table = stack(tables)
     seen = {model: trained_on(model) for model in table["model"].unique()}

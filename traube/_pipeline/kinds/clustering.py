@@ -22,6 +22,7 @@ from traube._pipeline.score import score_cells
 from traube._pipeline.stages import check_vectors
 from traube._pipeline.workbench import Workbench
 from traube.components import Method, get_clusterer, get_reducer
+from traube.components.method import name_methods
 from traube.metrics import SCORING_VERSION
 from traube.models import Model, fingerprint_on, present_version
 from traube.models.long_texts import measure_long_texts
@@ -185,6 +186,10 @@ class ClusteringKind(Kind[Method]):
         in_grid = method.reducer in protocol.reducers and method.clusterer in protocol.clusterers
         in_seeds = pd.isna(cell["seed"]) or int(cell["seed"]) in protocol.seeds
         return not (in_grid and in_seeds)
+
+    @override
+    def name_methods(self, cells: pd.DataFrame) -> "pd.Series[str]":
+        return name_methods(cells)
 
     @override
     def describe_rows(self, rows: pd.DataFrame) -> dict[str, Any]:

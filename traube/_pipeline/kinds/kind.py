@@ -51,8 +51,8 @@ class Kind(ABC, Generic[P]):
     # columns of stored cells: one that equals an outdated one in all of them has taken its place
     replaced_by: ClassVar[tuple[str, ...]]
     signed_metrics: ClassVar[Collection[str]] = ()  # those that reach from -1 to 1; others begin at 0
-    # True if scores have replicates by split, by which `traube.comparison` ranks models; else `leaderboard_rows` and
-    # `summarize` say what tables and MLflow show
+    # True if scores have replicates by split, by which `traube.comparison` ranks models: such tasks have standings and
+    # champions; else `leaderboard_rows` and `summarize` say what tables and MLflow show
     is_ranked: ClassVar[bool] = False
     encodes: ClassVar[str]  # the texts that models encode, in words
     checks_vectors: ClassVar[bool] = False  # whether vectors are checked before they are used
@@ -94,9 +94,9 @@ class Kind(ABC, Generic[P]):
     def is_current(self, cell: Mapping[str, Any]) -> bool:
         """Return whether a stored cell was computed by the code and libraries that are installed now."""
 
-    @abstractmethod
     def list_choices(self, cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> Sequence[bool | None]:
         """Return whether each stored cell is somebody's own choice beside its protocol; None if it does not count."""
+        return [False if self.is_current(cell) else None for cell in cells.to_dict("records")]
 
     def keep_weights(
         self, cells: pd.DataFrame, storage: Storage, protocols: Mapping[str, Protocol], lookup: Lookup
@@ -110,11 +110,15 @@ class Kind(ABC, Generic[P]):
     def describe_rows(self, rows: pd.DataFrame) -> dict[str, Any]:
         """Return numbers and tables that describe a task's table."""
 
+    def name_methods(self, cells: pd.DataFrame) -> "pd.Series[str]":
+        """Return the name of each stored cell's method, as people know it."""
+        return cells["clusterer"]
+
     def leaderboard_rows(self, storage: Storage, cells: pd.DataFrame, lookup: Lookup) -> pd.DataFrame:
         """Return the rows of current cells in the leaderboard, where the kind is not ranked.
 
-        To the columns of the cells are added method, level, metric, mean, splits, seeds and missing; and others of
-        `traube._reports.tables.COLUMNS` where they are known, such as low and high.
+        To the columns of the cells, which have method, are added level, metric, mean, splits, seeds and missing; and
+        others of `traube._reports.tables.COLUMNS` where they are known, such as low and high.
         """
         raise NotImplementedError
 

@@ -159,10 +159,6 @@ class PairsKind(Kind[PairProcedure]):
         return cell["code_version"] == PAIRS_VERSION and all(present_version(name) == then for name, then in numerics)
 
     @override
-    def list_choices(self, cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> list[bool | None]:
-        return [False if self.is_current(cell) else None for cell in cells.to_dict("records")]
-
-    @override
     def keep_weights(
         self, cells: pd.DataFrame, storage: Storage, protocols: Mapping[str, Protocol], lookup: Lookup
     ) -> pd.DataFrame:
@@ -188,6 +184,10 @@ class PairsKind(Kind[PairProcedure]):
         return {"dialogues": int(rows["dialogue"].nunique()), "scores": scores.round(3)}
 
     @override
+    def name_methods(self, cells: pd.DataFrame) -> "pd.Series[str]":
+        return cells["clusterer"] + np.where(cells["params"].map(_has_history), "/history", "")
+
+    @override
     def leaderboard_rows(self, storage: Storage, cells: pd.DataFrame, lookup: Lookup) -> pd.DataFrame:
         """Return a row for each cell, with Spearman's rho of all test pairs."""
         cells = keep_present_models(cells, storage, {}, lookup)
@@ -202,8 +202,7 @@ class PairsKind(Kind[PairProcedure]):
         requested = np.where(has_own, 1, len(COMPARISONS) - 1) * (1 + history.groupby(cells["task"]).transform("any"))
         missing = requested - cells.groupby(["task", "model"])["cell_id"].transform("size")
         about = {"level": ALL, "metric": MAIN_METRIC, "splits": 1, "seeds": 1, "note": ONE_COMPARISON}
-        method = cells["clusterer"] + np.where(history, "/history", "")
-        return cells.assign(**about, method=method, missing=missing).merge(wide, left_on="cell_id", right_index=True)
+        return cells.assign(**about, missing=missing).merge(wide, left_on="cell_id", right_index=True)
 
     @override
     def summarize(self, storage: Storage, cell_ids: Sequence[str]) -> Summary:
