@@ -35,10 +35,10 @@ def task_assets(task: Source, used: Used) -> list[dg.AssetsDefinition]:
     """Return the assets of a task, from its raw data to its scores."""
     from assets.datasets import corpus_asset, rows_asset
     from assets.sources import raw_asset
-    from assets.stages import STAGES, scores_asset
+    from assets.stages import STAGES, scores_asset, summary_asset
 
-    makers = {stage: STAGES[stage] for stage in task.card.type.stages}
-    if Stage.DEEP_CLUSTERINGS in makers and task.name not in used.trained:
-        del makers[Stage.DEEP_CLUSTERINGS]
-        makers[Stage.SCORES] = partial(scores_asset, trained=False)
-    return [make(task) for make in (raw_asset, corpus_asset, rows_asset, *makers.values())]
+    left_out = () if task.name in used.trained else (Stage.DEEP_CLUSTERINGS,)
+    embeddings, *clusterings, _ = (stage for stage in task.card.type.stages if stage not in left_out)
+    scores = partial(scores_asset, clusterings=clusterings) if clusterings else summary_asset
+    makers = (STAGES[stage] for stage in (embeddings, *clusterings))
+    return [make(task) for make in (raw_asset, corpus_asset, rows_asset, *makers, scores)]

@@ -15,7 +15,6 @@ from resources.registry import CHAMPION, RegistryResource, describe_measure
 from traube._core.errors import TraubeError
 from traube._core.files import locked
 from traube._core.hashing import frame_digest
-from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import Protocol, load_params
 from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
@@ -23,7 +22,7 @@ from traube._reports.markdown import markdown
 from traube.comparison.verdict import format_score
 from traube.models import Model, fingerprint_on
 from traube.models.card import Precision
-from traube.tasks import get_source, sources
+from traube.tasks import sources
 from traube.tasks.stored import get_manifest, read_task
 from traube.tasks.task import Task
 
@@ -37,15 +36,16 @@ KEY = dg.AssetKey("registry")
 
 
 def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
-    """Make the asset of champions and challengers, with a check for each ranked task of the benchmark."""
-    ranked = [name for name in tasks if kind_of(get_source(name, None).card).is_ranked]
+    """Make the asset of champions and challengers, with a check for each task of clustering of the benchmark."""
+    known = sources()
     checks = {
         name: dg.AssetCheckSpec(
             f"champion_of_{re.sub(r'[^A-Za-z0-9_]', '_', name)}",
             asset=KEY,
             description=f"{name} has a champion that is scored",
         )
-        for name in ranked
+        for name in tasks
+        if name in known
     }
 
     @result_asset(

@@ -206,20 +206,17 @@ def clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsDe
     return clustered
 
 
-def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
-    """Return the asset of a task's scores, which follow deep clusterings if methods are `trained` on the task."""
-    kind = kind_of(source.card)
-    if not kind.is_ranked:
-        return summary_asset(source)
+def scores_asset(source: Source, clusterings: Iterable[Stage]) -> dg.AssetsDefinition:
+    """Return the asset of the scores of a task's clusterings, of those stages that the task has."""
 
     @model_asset(
         source,
         Stage.SCORES,
-        (Stage.CLUSTERINGS, *([Stage.DEEP_CLUSTERINGS] if trained else []), "splits"),
+        (*clusterings, "splits"),
         io_manager_key=TABLES,
         kinds={"parquet", "mlflow"},
         code_version=SCORING_VERSION,
-        description=kind.scores_say,
+        description=kind_of(source.card).scores_say,
     )
     def scores(step: ModelStage) -> dg.MaterializeResult:
         request, plan = step.request, step.plan()
@@ -284,7 +281,7 @@ def _describe_scores(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.Meta
 
 
 def summary_asset(source: Source) -> dg.AssetsDefinition:
-    """Make the asset of the scores of a task whose kind is not ranked."""
+    """Make the asset of the scores of a task whose kind clusters nothing."""
     kind, stage = kind_of(source.card), source.card.type.stages[-1]
 
     @model_asset(
@@ -331,6 +328,4 @@ STAGES: dict[Stage, Callable[[Source], dg.AssetsDefinition]] = {
         # a GPU fails now and then; a cell reports other errors itself
         retry_policy=dg.RetryPolicy(max_retries=1),
     ),
-    Stage.SCORES: scores_asset,
-    Stage.PAIR_SCORES: summary_asset,
 }
