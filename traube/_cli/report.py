@@ -35,20 +35,16 @@ def report(
     """
     import webbrowser
 
-    from traube._pipeline.kinds import kind_of
     from traube._pipeline.params import load_params
     from traube._pipeline.workbench import Workbench
     from traube._reports.imported import PAGE
     from traube._reports.pages import FOLDER, INDEX, make_page
-    from traube.tasks import get_source
-    from traube.tasks.stored import get_card
+    from traube.comparison.standings import find_ranked
 
     home = paths.home()
     if task:
         bench = Workbench.at(home)
-        card = get_card(bench.storage, task)
-        if card is None or not kind_of(card).is_ranked:
-            get_source(task)  # which names near ones, if there is no such task, and refuses one of pairs
+        find_ranked(bench.storage, task)  # refuses a task of pairs, and a name that is no task's
         path = make_page(bench, load_params().protocols, task, home)
     else:
         path = home / FOLDER / (PAGE if imported else INDEX)

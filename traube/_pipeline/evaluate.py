@@ -19,7 +19,7 @@ from traube._core.progress import SILENT, Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.default_model import AUTO, choose_model, languages_of
 from traube._pipeline.executors import Executor, ensure_executor
-from traube._pipeline.kinds.pairs import PAIRS_VERSION, PairCell, make_pair_cells, read_pair_scores
+from traube._pipeline.kinds.pairs import PairCell, make_pair_cells, read_pair_scores
 from traube._pipeline.pair_scores import Comparison, list_comparisons
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import Plan, cells
@@ -31,7 +31,7 @@ from traube.models.given import wrap_embeddings
 from traube.models.long_texts import measure_long_texts
 from traube.tasks.scored_pairs import has_history
 from traube.tasks.stored import Manifest
-from traube.tasks.task import Stage, Task, TaskCard, make_task
+from traube.tasks.task import Task, TaskCard, make_task
 from traube.tasks.texts import check_whole, read_embeddings, read_labels, read_texts, to_frame
 
 # What cells need of a protocol besides methods and seeds: its name, and the usual split set.
@@ -383,8 +383,8 @@ def score_missing(
 ) -> pd.DataFrame:
     """Compute the missing cells of a pair task and a model, and return the scores of all (`read_pair_scores`)."""
     task, storage = cells[0].task, workbench.storage
-    with workbench.hold(task, model.name, Stage.PAIR_SCORES) as held:
-        plan = Plan.of_cells(model, cells, storage.find_finished(task, PAIRS_VERSION))
+    with workbench.hold(task, model.name, cells[0].stage) as held:
+        plan = Plan.of_cells(model, cells, storage.find_finished(task, cells[0].scoring_version))
         for _ in score(plan, held, progress):
             pass
     return read_pair_scores(storage, [cell.cell_id for cell in cells])

@@ -32,7 +32,7 @@ def estimate_run_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Se
     splits: dict[str, list[Split]] = {}
     for model, by_task in missing.items():
         for task, cells in by_task.items():
-            if (manifest := get_manifest(storage, task)) is None or not kind_of(manifest.card).is_ranked:
+            if get_manifest(storage, task) is None or cells[0].stage not in CLUSTERING_STAGES:
                 continue
             if task not in splits:
                 splits[task] = list(read_task(storage, task).test_splits(cells[0].split_set))
