@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from tests.errors import refused
 from tests.grouping.test_serving import served
-from traube._core.errors import Corrupt, TraubeError
+from traube._core.errors import TraubeError
 from traube._grouping import served as serving
 from traube.tasks.task import Task
 
@@ -161,20 +160,6 @@ def test_what_it_could_say_is_read(folder: Path, change: Change) -> None:
     """The twin: values that a clustering can have are taken, since nobody but its maker knows better."""
     change(folder)
     assert use(folder)["cluster"].isin(range(-1, 3)).all()
-
-
-def test_what_an_earlier_version_stored_is_served(tiny_task: Task, folder: Path) -> None:
-    """Until version 0.2 it held the texts that a model of words is fitted on."""
-    expected = use(folder)
-    set_value("vocabulary", to=...)(folder)
-    for key, value in {"corpus": tiny_task.texts, "texts": tiny_task.texts, "query": None}.items():
-        set_value(key, to=value)(folder)
-    for name in ("idf.npy", "components.npy"):
-        (folder / name).unlink(missing_ok=True)
-    pd.testing.assert_frame_equal(use(folder), expected)
-    set_value("corpus", to=[1])(folder)
-    with refused(Corrupt, "served.json"):
-        use(folder)
 
 
 def test_any_byte_may_be_damaged(folder: Path) -> None:

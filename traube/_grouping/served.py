@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 from scipy import sparse
 
 from traube import components
@@ -186,9 +186,7 @@ def load(folder: Path, weights: Path | None = None) -> Served:
     """
     path = folder / ENTRY
     try:
-        value = parse_json(read_bytes(path))
-        texts = _take_texts(value)
-        entry = _Entry.model_validate(value)
+        entry = _Entry.model_validate(parse_json(read_bytes(path)))
         method = Method(**entry.method.model_dump())
     except ValidationError as error:
         fault = error.errors()[0]
@@ -215,10 +213,6 @@ def load(folder: Path, weights: Path | None = None) -> Served:
         weights_of_words = {name: read_array(folder / f"{name}.npy") for name in names}
         fitted = FittedWords(card.kind, entry.vocabulary, weights_of_words)
         _check_words(folder, fitted)
-    elif texts.corpus:
-        fitted = Lexical(card).fit_words(texts.corpus)
-    if texts.query:
-        query = model_of(card).encode([texts.query])
     if vectors.ndim != 2 or points.ndim != 2 or not vectors.shape[0]:
         raise _corrupt(folder, "the vectors are no matrix")
     if clusters.shape != (vectors.shape[0],) or clusters.min() < -1 or points.shape[0] != vectors.shape[0]:
@@ -255,22 +249,6 @@ class _Entry(Strict):
     seed: int = Field(ge=0, le=MOST_SEED)
     vocabulary: tuple[str, ...] | None
     words: dict[int, list[str]]
-
-
-class _Texts(BaseModel):
-    """The texts that `served.json` held until version 0.2, in place of words and vectors made of them."""
-
-    corpus: list[str] = []
-    query: str | None = None
-
-
-def _take_texts(value: Any) -> _Texts:
-    """Take the texts of an earlier version out of an entry."""
-    if not isinstance(value, dict) or "texts" not in value:
-        return _Texts()
-    del value["texts"]
-    value["vocabulary"] = None
-    return _Texts(corpus=value.pop("corpus", []), query=value.pop("query", None))
 
 
 def _check_words(folder: Path, fitted: FittedWords) -> None:

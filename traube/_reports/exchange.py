@@ -158,6 +158,4 @@ def imported_results(storage: Storage) -> pd.DataFrame:
     except Corrupt as error:
         raise Corrupt(f"imported results are corrupt ({error}); import them again") from None
     empty = pd.DataFrame(columns=list(IMPORTED_COLUMNS))
-    # until version 0.2 the split was always the test split, and subsets were left out
-    tables = [table if "split" in table else table.assign(split=TEST, subset=DEFAULT) for table in read]
-    return pd.concat(tables, ignore_index=True)[list(IMPORTED_COLUMNS)] if read else empty
+    return pd.concat(read, ignore_index=True)[list(IMPORTED_COLUMNS)] if read else empty
