@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -244,22 +243,6 @@ def test_a_corrupt_cell_counts_as_absent_also_if_a_night_names_it(tmp_path: Path
     save_cell(storage, 1)
     assert storage.verify() == []
     assert storage.remove("cell", storage.read_rows("cell")) == 0
-
-
-def test_rows_whose_checksums_are_of_pythons_repr_are_read_and_their_damage_is_found(tmp_path: Path) -> None:
-    """Earlier versions wrote such rows."""
-    storage = Storage(tmp_path)
-    cell_id = save_cell(storage, 1)
-    before = read_contents(storage)
-    (row,) = storage.catalog.read(lambda c: c.execute(sa.select(CELL)).all())
-    earlier = _make_checksum("cell", repr)(row)
-    assert earlier != row.checksum
-    storage.catalog.write(lambda c: c.execute(sa.update(CELL).values(checksum=earlier)).close())
-    assert Storage(tmp_path).verify() == [] and len(storage.read_cells()) == 1
-    storage.catalog.write(lambda c: c.execute(sa.update(CELL).values(model="another")).close())
-    with refused(Corrupt, cell_id):
-        storage.read_cells()
-    assert rebuild(tmp_path) == [] and read_contents(Storage(tmp_path)) == before
 
 
 def test_a_rows_checksum_is_the_same_under_every_python() -> None:

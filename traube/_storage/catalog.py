@@ -514,13 +514,12 @@ class Catalog:
 
     def _decode(self, table: sa.Table, result: Iterable[Any]) -> Iterator[Row]:
         names = [column.name for column in table.c]
-        # rows of before were written with Python's repr, which another Python may spell otherwise
-        checksum, earlier = _make_checksum(table.name), _make_checksum(table.name, repr)
+        checksum = _make_checksum(table.name)
         json_names = [column.name for column in table.c if column.info["is_json"]]
         objects: dict[str, Any] = {}  # equal texts become one object
         for values in result:
             row = dict(zip(names, values, strict=True))
-            if row["checksum"] != checksum(values) and row["checksum"] != earlier(values):
+            if row["checksum"] != checksum(values):
                 key = " ".join(str(row[column.name]) for column in table.primary_key)
                 raise Corrupt(f"{self.name}: checksum mismatch in {table.name} {key}; {_MENDED}")
             for name in json_names:
@@ -638,18 +637,16 @@ def _encode(table: sa.Table, row: Mapping[str, Any]) -> Row:
     return {**encoded, "checksum": _make_checksum(table.name)(tuple(encoded.values()))}
 
 
-_write_json = partial(json.dumps, default=repr)  # of a damaged row a value may be of another type
-
-
 @lru_cache
-def _make_checksum(table: str, write: Callable[[Any], str] = _write_json) -> Callable[[Any], int]:
+def _make_checksum(table: str) -> Callable[[Any], int]:
     """Return the function that computes the checksum of a row's values in the order of columns."""
     columns = list(metadata.tables[table].c)
     binary = [i for i, column in enumerate(columns) if isinstance(column.type, sa.LargeBinary)]
     others = itemgetter(*(i for i, column in enumerate(columns) if i not in binary and column.name != "checksum"))
 
     def checksum(values: Any) -> int:
-        crc = zlib.crc32(write(others(values)).encode("utf-8", "surrogatepass"))
+        text = json.dumps(others(values), default=repr)  # of a damaged row a value may be of another type
+        crc = zlib.crc32(text.encode())
         for i in binary:
             crc = zlib.crc32(values[i] or b"", crc)
         return crc
