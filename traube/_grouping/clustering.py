@@ -484,7 +484,6 @@ class Clustering:
     def to_html(
         self,
         texts: Sequence[str] | None = None,
-        vectors: Matrix | None = None,
         *,
         title: str | None = None,
         notes: Sequence[str] = (),
@@ -498,8 +497,6 @@ class Clustering:
         ----------
         texts : sequence of str, optional
             The texts that were clustered. By default those that were passed.
-        vectors : ndarray or csr_matrix of shape (n_filled_texts, n_dimensions), optional
-            The embeddings of those that are not blank. By default those that were clustered.
         title : str, optional
             The report's title.
         notes : sequence of str, optional
@@ -519,10 +516,9 @@ class Clustering:
         texts = self.texts if texts is None else texts
         rows = find_filled(texts)
         if points is None:
-            if vectors is None and self.vectors is None:
+            if self.vectors is None:
                 raise Unsupported("to_html: these texts have no vectors to place: they were compared by a similarity")
-            vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
-            points = place_texts(vectors)
+            points = place_texts(self.vectors[self.rows[rows]])
         layers, chosen = map_layers(self, rows)
         return cluster_report(
             [texts[i] for i in rows],
