@@ -102,7 +102,7 @@ def stored() -> tuple[pd.DataFrame, pd.DataFrame]:
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     scores = storage.read_scores(cells, replicates=True).merge(cells[["cell_id", *CELLS]], on="cell_id")
     done = cells[cells["status"] == "done"]
-    hashes = [hashed(storage.read_cell_table(cell_id)) for cell_id in done["cell_id"]]
+    hashes = [hashed(storage.read_assignments(cell_id)) for cell_id in done["cell_id"]]
     clusters = done[CELLS].assign(clusters=hashes)
     others = cells.loc[cells["status"] != "done", [*CELLS, "status"]].rename(columns={"status": "clusters"})
     return scores[[*SCORES, "value", "replicates"]], pd.concat([clusters, others])

@@ -201,7 +201,7 @@ def write_cell(storage: Storage, task: Task, cell: Cell, quality: float, rng: np
         }
     )
     made = make_scores(scores, storage.read_splits(cell.data_version, cell.split_set))
-    storage.save_cell(record(cell, "done", seconds=0.1), {"assignments": assignments}, made)
+    storage.save_cell(record(cell, "done", seconds=0.1), assignments, made)
 
 
 def replicates(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:

@@ -442,7 +442,7 @@ def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
                     )
                     storage.save_splits_of("d", splits)
                     made = make_scores(frame, storage.read_splits("d"))
-                    storage.save_cell(record(cell, "done"), {}, made)
+                    storage.save_cell(record(cell, "done"), scores=made)
                 ids = tuple(cell.cell_id for cell in cells)
                 mean = float(values[..., 0].mean())
                 found[task].append(Candidate(task, "p", METRIC, model, model, "none/kmeans", "d", ids, mean))

@@ -42,7 +42,7 @@ def log_artifacts(
         if (drawn := draw_map(storage, cells)) is not None:
             client.log_figure(run_id, drawn, "map.png")
         assigned = [
-            storage.read_cell_table(cell.cell_id).assign(method=f"{cell.reducer}/{cell.clusterer}", seed=cell.seed)
+            storage.read_assignments(cell.cell_id).assign(method=f"{cell.reducer}/{cell.clusterer}", seed=cell.seed)
             for cell in cells.itertuples()
         ]
         with TemporaryDirectory(prefix="traube-") as folder:

@@ -84,8 +84,7 @@ def save_scored(
         versions = {"data_version": record["data_version"]}
         storage.save_task(record["split_set"], "clustering", {}, versions, {}, splits)
         known = storage.read_splits(record["data_version"], record["split_set"])
-    frames = {} if assignments is None else {"assignments": assignments}
-    storage.save_cell(record, frames, make_scores(scores, known), histories=histories)
+    storage.save_cell(record, assignments, make_scores(scores, known), histories=histories)
 
 
 def damage_blob(storage: Storage, blob: str) -> None:

@@ -76,8 +76,7 @@ class ChoicesKind(Kind[Choice]):
             right = [group.loc[group["similarity"].idxmax(), "score"] == group["score"].max() for _, group in rows]
             scores = pd.DataFrame([(ALL, "", "accuracy", sum(right) / len(right))])
             scores = scores.set_axis(["level", "split", "metric", "value"], axis="columns")
-            kept = pd.DataFrame({"pair": task.rows["pair"], "similarity": similarity})
-            work.recorder(work.model.device).save_similarities(cell, kept, scores)
+            work.recorder(work.model.device).save_pair_scores(cell, scores)
             yield Scored(cell, scores)
 
     def is_current(self, cell: Mapping[str, Any]) -> bool:

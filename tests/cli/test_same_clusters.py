@@ -33,7 +33,7 @@ def run_command(traube: Traube, file: Path, *arguments: str) -> dict[str, int]:
     storage, task = open_storage(paths.home()), load_task(file.stem)
     (cell,) = current_cells(storage, load_params().protocols, own_choice=True)["cell_id"]
     (split,) = task.test_splits()
-    clusters = storage.read_cell_table(cell).set_index("item")["cluster"].reindex(split.items)
+    clusters = storage.read_assignments(cell).set_index("item")["cluster"].reindex(split.items)
     return dict(zip(task.texts_at(split.rows), clusters.tolist(), strict=True))
 
 

@@ -266,7 +266,7 @@ def test_models_are_compared_on_the_tasks_that_both_have_scores_of(
         score(task, "lsa", 0.5)
     score("one", "tfidf", 0.5)
     failed = ClusteringCell("two", "fam", "tfidf", "tfidf", parse_method("none/kmeans"), 1, "paper", "default", "v")
-    storage.save_cell(record(failed, "failed", reason="out of memory"), {})
+    storage.save_cell(record(failed, "failed", reason="out of memory"))
     assert list_common_tasks(storage, "lsa", "tfidf") == ["one"]
     assert list_common_tasks(storage, "lsa:none/kmeans", "lsa") == ["one", "two"]
     with refused(Missing, "traube run -m lsa -m bow", "lsa"):

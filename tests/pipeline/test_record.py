@@ -34,7 +34,7 @@ def test_a_cell_counts_once_it_is_scored(tmp_path: Path, cell: Cell, tiny_task: 
     recorder = Recorder(storage, "cuda", "run 7")
     recorder.save_clusters(cell, ASSIGNMENTS, 1.25)
     assert storage.read_cells().empty and not is_finished(cell, storage)
-    assert storage.read_cell_table(cell.cell_id)["cluster"].tolist() == [0, 0, 1]
+    assert storage.read_assignments(cell.cell_id)["cluster"].tolist() == [0, 0, 1]
 
     storage.save_splits_of(cell.data_version, tiny_task.splits)
     recorder.save_scores(cell, SCORES)

@@ -67,7 +67,7 @@ def test_each_event_tells_of_something_that_is_stored(bench: Workbench, plan: Ca
     for event in cluster(plan(), bench):
         statuses.append(event.status)
         if isinstance(event, Clustered):
-            stored = bench.storage.read_cell_table(event.cell.cell_id)
+            stored = bench.storage.read_assignments(event.cell.cell_id)
             assert stored["cluster"].tolist() == event.assignments["cluster"].tolist()
         else:
             assert bench.storage.read_cells(ids=[event.cell.cell_id])["reason"].item() == event.reason

@@ -637,7 +637,7 @@ def test_damaged_assignments_are_made_again(
 ) -> None:
     requested = request_for(["words"], ["bow"])
     cell = storage.read_rows("cell", task="words")[0]
-    storage.save_cell({**cell, "status": "clustered"}, {"assignments": storage.read_cell_table(cell["cell_id"])})
+    storage.save_cell({**cell, "status": "clustered"}, storage.read_assignments(cell["cell_id"]))
     damage_blob(storage, storage.read_rows("cell", cell_id=cell["cell_id"])[0]["blob"])
     assert planned(["words"]).count == 1
     assert launcher.evaluate("bow", ["words"], requested) == []

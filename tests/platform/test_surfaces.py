@@ -168,7 +168,7 @@ def check_mlflow(truth: Truth, storage: Storage) -> None:
         assert {file.name for file in kept.iterdir()} == {"assignments.parquet", "heatmap.png", "methods.png"}
         assigned = pd.read_parquet(kept / "assignments.parquet")
         cells = storage.read_cells("words").query("model == @model and status == 'done'")
-        assert len(assigned) == sum(len(storage.read_cell_table(cell_id)) for cell_id in cells["cell_id"])
+        assert len(assigned) == sum(len(storage.read_assignments(cell_id)) for cell_id in cells["cell_id"])
     best_first: list[dict[str, Any]] = [{"field_name": "metrics.best/topic", "ascending": False}]
     logged = client.search_logged_models([experiment.id], "tags.`traube.task` = 'words'", order_by=best_first)
     ranked = {of.tags["traube.model"]: {m.key: m.value for m in of.metrics}["best/topic"] for of in logged}

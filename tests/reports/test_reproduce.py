@@ -52,7 +52,7 @@ def test_a_wrong_score_and_a_wrong_cluster_are_found(home_: Path, cell: Cell, ti
     storage = open_storage(home_)
     scores, assignments = (
         storage.read_scores(storage.read_cells(), replicates=True),
-        storage.read_cell_table(cell.cell_id),
+        storage.read_assignments(cell.cell_id),
     )
     save_scored(storage, record(cell, "done"), scores.assign(value=scores["value"] + 0.01), assignments)
     found = again(home_, cell.cell_id)

@@ -72,9 +72,7 @@ def make_scores(seed: int) -> list[Score]:
 def save_cell(storage: Storage, number: int, **others: Any) -> str:
     """Store a cell that is done; return its id."""
     cell_id = f"{number:016x}"
-    assert storage.save_cell(
-        make_record(cell_id, **others), {"assignments": make_assignments(number)}, make_scores(number)
-    )
+    assert storage.save_cell(make_record(cell_id, **others), make_assignments(number), make_scores(number))
     return cell_id
 
 

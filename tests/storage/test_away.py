@@ -41,7 +41,7 @@ def test_cells_wait_for_a_database_that_is_away(
     try:
         for number in (2, 3):
             save_cell(own, number)
-        assert own.save_cell(make_record("c" * 16, "clustered"), {"assignments": make_assignments(4)})
+        assert own.save_cell(make_record("c" * 16, "clustered"), make_assignments(4))
         assert capsys.readouterr().err.count("what is finished waits in") == 1
         with refused(Unreachable):
             own.read_cells()
@@ -49,7 +49,7 @@ def test_cells_wait_for_a_database_that_is_away(
             Storage(tmp_path)
     finally:
         postgres.start()
-    pd.testing.assert_frame_equal(own.read_cell_table("c" * 16), make_assignments(4))  # so that it can be scored
+    pd.testing.assert_frame_equal(own.read_assignments("c" * 16), make_assignments(4))  # so that it can be scored
     assert own.flush() == 0
     assert len(own.read_cells()) == 3
     assert len(own.read_scores(own.read_cells())) == 3 * 24

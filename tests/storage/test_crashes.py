@@ -29,7 +29,7 @@ def check(storage: Storage, stored: set[str]) -> None:
         assert cells["cell_id"].is_unique
         assert count_rows(storage, SCORE) == 8 * count_rows(storage, CELL)
         for cell_id in cells["cell_id"].tail(3):
-            pd.testing.assert_frame_equal(storage.read_cell_table(cell_id), make_assignments(int(cell_id, 16)))
+            pd.testing.assert_frame_equal(storage.read_assignments(cell_id), make_assignments(int(cell_id, 16)))
             (read,) = storage.iterate_scores([cell_id])
             for (_, one), two in zip(read, make_scores(int(cell_id, 16)), strict=True):
                 np.testing.assert_array_equal(one.replicates, two.replicates)

@@ -50,8 +50,7 @@ def test_a_lease_lasts_for_as_long_as_it_is_held(
         end = read_end()
         wait_for(lambda: read_end() > end + 1, "renewing")
         assert other.try_acquire() == lease.owner
-        tables = {"assignments": make_assignments(1)}
-        assert storage.save_cell(make_record("a" * 16), tables, make_scores(1), lease=lease)
+        assert storage.save_cell(make_record("a" * 16), make_assignments(1), make_scores(1), lease=lease)
     assert other.try_acquire() is None
 
 

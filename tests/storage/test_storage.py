@@ -35,7 +35,7 @@ from traube._storage.catalog import ARTIFACT, CELL, SCORE, SETTING
 def test_a_cell_is_read_as_it_was_stored(storage: Storage, open_storage: Open) -> None:
     save_cell(storage, 1)
     other = open_storage("two")
-    pd.testing.assert_frame_equal(other.read_cell_table(f"{1:016x}"), make_assignments(1))
+    pd.testing.assert_frame_equal(other.read_assignments(f"{1:016x}"), make_assignments(1))
     read = [score for chunk in other.iterate_scores([f"{1:016x}"]) for _, score in chunk]
     for one, two in zip(read, make_scores(1), strict=True):
         assert (one.level, one.metric) == (two.level, two.metric)
@@ -77,7 +77,7 @@ def test_a_cell_that_fails_later_has_no_scores(storage: Storage) -> None:
 
 def test_a_metric_may_be_that_of_some_splits_only(storage: Storage) -> None:
     silhouette = Score("fine", "silhouette", np.array([0.5, np.nan]), positions=np.array([0, 4]))
-    storage.save_cell(make_record("a" * 16), {}, [silhouette])
+    storage.save_cell(make_record("a" * 16), scores=[silhouette])
     table = storage.read_scores(storage.read_cells())
     assert table["split"].tolist() == ["s0", "s2"]
     np.testing.assert_array_equal(table["value"], [0.5, np.nan])
@@ -94,13 +94,11 @@ def test_equal_numbers_are_kept_once(storage: Storage) -> None:
 def test_a_cell_goes_from_failed_to_clustered_to_done(storage: Storage) -> None:
     storage.save_cell(make_record("a" * 16, "failed", reason="out of\nmemory"))
     assert storage.read_cells()["reason"].tolist() == ["out of\\nmemory"]
-    storage.save_cell(
-        make_record("a" * 16, "clustered"), {"assignments": make_assignments(1)}, histories={"s0": [{"loss": 1.0}]}
-    )
+    storage.save_cell(make_record("a" * 16, "clustered"), make_assignments(1), histories={"s0": [{"loss": 1.0}]})
     assert len(storage.read_scores(storage.read_cells())) == 0
-    pd.testing.assert_frame_equal(storage.read_cell_table("a" * 16), make_assignments(1))
+    pd.testing.assert_frame_equal(storage.read_assignments("a" * 16), make_assignments(1))
     assert storage.read_histories("a" * 16) == {"s0": [{"loss": 1.0}]}
-    storage.save_cell(make_record("a" * 16), {"assignments": make_assignments(1)}, make_scores(1))
+    storage.save_cell(make_record("a" * 16), make_assignments(1), make_scores(1))
     assert storage.read_cells()["status"].tolist() == ["done"]
     assert storage.read_cells("fruit", ids=["a" * 16, "b" * 16])["cell_id"].tolist() == ["a" * 16]
 
@@ -149,7 +147,7 @@ def test_a_catalog_is_made_again_to_the_row(actions: list[tuple[str, object, obj
     for action, key, content in actions:
         if action == "cell":
             done = content == "done"
-            storage.save_cell(make_record(f"{key:016x}", str(content)), {}, make_scores(1) if done else ())
+            storage.save_cell(make_record(f"{key:016x}", str(content)), scores=make_scores(1) if done else ())
         elif action == "task":
             save_task(storage, str(key))
         elif action == "document":
@@ -291,7 +289,7 @@ def test_a_cell_whose_blob_is_gone_counts_as_absent_from_then_on(storage: Storag
     assert cell is not None
     storage.blobs.delete(cell["blob"])
     with refused(Corrupt, "traube run"):
-        storage.read_cell_table(cell_id)
+        storage.read_assignments(cell_id)
     assert storage.get_cell(cell_id) is None
     save_cell(storage, 1)
     assert storage.verify() == []

@@ -211,9 +211,7 @@ def test_what_is_young_or_locked_is_left_alone(bench: Workbench, home: Path, mon
 
 def test_clusters_that_wait_for_their_scores_and_their_reductions_stay(bench: Workbench) -> None:
     for row in bench.storage.read_rows("cell"):
-        bench.storage.save_cell(
-            {**row, "status": "clustered"}, {"assignments": bench.storage.read_cell_table(row["cell_id"])}
-        )
+        bench.storage.save_cell({**row, "status": "clustered"}, bench.storage.read_assignments(row["cell_id"]))
     assert find(bench) == []
     found = plan(request(), bench.storage)
     assert found.count == 2 and not found.to_cluster

@@ -129,7 +129,7 @@ def freeze(
     if cell is None:
         raise Changed(f"task '{task.name}': cell {candidate.cells[0]} is not stored any more; run again")
     split = max(task.test_splits(split_set), key=lambda s: s.size)
-    assignments = storage.read_cell_table(candidate.cells[0])
+    assignments = storage.read_assignments(candidate.cells[0])
     rows = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
     clusters = rows.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
     method = Method.from_record(cell)

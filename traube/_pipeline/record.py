@@ -130,27 +130,25 @@ class Recorder:
         entry for each epoch.
         """
         entry = self._record(cell, "clustered", seconds=seconds, cost=cost)
-        tables = {"assignments": assignments[["split", "level", "item", "cluster"]]}
-        self._save(entry, tables, histories=histories)
+        self._save(entry, assignments[["split", "level", "item", "cluster"]], histories=histories)
 
     def save_scores(self, cell: Cell, scores: pd.DataFrame) -> None:
         """Keep the scores (split, level, metric, value, replicates) of a clustered cell; it counts from now on."""
         splits = self.storage.read_splits(cell.data_version, cell.split_set)
         self.update(cell, "done", scores=make_scores(scores, splits))
 
-    def save_similarities(self, cell: Cell, similarities: pd.DataFrame, scores: pd.DataFrame) -> None:
-        """Keep the similarities (pair, similarity) and the scores (split, level, metric, value) of a pair cell."""
+    def save_pair_scores(self, cell: Cell, scores: pd.DataFrame) -> None:
+        """Keep the scores (split, level, metric, value) of a cell of pairs, which clusters nothing."""
         splits = self.storage.read_splits(cell.data_version, cell.split_set)
-        table = make_scores(scores.assign(replicates=None), splits)
-        self._save(self._record(cell, "done"), {"similarities": similarities}, table)
+        self._save(self._record(cell, "done"), scores=make_scores(scores.assign(replicates=None), splits))
 
     def update(self, cell: Cell, status: str, reason: str = "", scores: Sequence[Score] = ()) -> None:
         """Keep the outcome of a clustered cell, with its clusters and their cost; the reason says why there are no scores."""
         storage, entry = self.storage, self._record(cell, status, reason=reason)
-        assignments, clustered = storage.read_cell_table(cell.cell_id), storage.get_cell(cell.cell_id) or {}
+        assignments, clustered = storage.read_assignments(cell.cell_id), storage.get_cell(cell.cell_id) or {}
         entry |= {name: clustered[name] for name in ("seconds", "texts", "total_seconds", "memory")}
         histories = storage.read_histories(cell.cell_id)
-        self._save(entry, {"assignments": assignments}, scores, histories=histories)
+        self._save(entry, assignments, scores, histories=histories)
 
     def save_failure(self, cell: Cell, status: str, reason: str) -> None:
         """Note that a cell is failed, unsupported or unavailable, and why."""

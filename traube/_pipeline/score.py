@@ -99,7 +99,7 @@ def score_cells(
     """
     for start in range(0, len(cells), CELLS_AT_ONCE):
         group = cells[start : start + CELLS_AT_ONCE]
-        tables = [storage.read_cell_table(cell.cell_id).assign(cell_id=cell.cell_id) for cell in group]
+        tables = [storage.read_assignments(cell.cell_id).assign(cell_id=cell.cell_id) for cell in group]
         executor.check_workers()  # an error here is not the fault of a cell
         scores: pd.DataFrame | Failure
         try:

@@ -99,7 +99,7 @@ def reproduce(
     keys, items = ["split", "level", "metric"], ["split", "level", "item"]
     before = storage.read_scores(matching)[[*keys, "value"]].rename(columns={"value": "stored"})
     both = before.merge(again[[*keys, "value"]].rename(columns={"value": "again"}), on=keys, how="outer")
-    joined = storage.read_cell_table(record["cell_id"]).merge(clusters, on=items, how="outer", suffixes=("", "_again"))
+    joined = storage.read_assignments(record["cell_id"]).merge(clusters, on=items, how="outer", suffixes=("", "_again"))
     equal = bool((joined["cluster"] == joined["cluster_again"]).all())
     return Reproduction(record["cell_id"], both, equal, deviation, changed)
 

@@ -21,9 +21,8 @@ from traube._core.arrays import Floats
 from traube._core.errors import Corrupt
 from traube._core.inputs import parse_json
 
-FIRST = "entry.json"
+FIRST, ASSIGNMENTS, SCORES = "entry.json", "assignments.parquet", "scores.parquet"  # members
 NAME_AT = 30  # where a zip file names its first member
-SCORES = "scores"
 MOST_SCORES, LARGEST_SCORES = 100_000, 2**30  # of a cell: rows, and bytes once they are unpacked
 _UNREADABLE = (
     zipfile.BadZipFile,
@@ -64,17 +63,17 @@ class Entry:
     row: dict[str, Any]  # values by column
     # values that no column holds: a task's splits, a cell's training histories
     details: Mapping[str, Any] = field(default_factory=dict)
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # a cell's assignments, or similarities of pairs
+    assignments: pd.DataFrame | None = None  # a cell's: split, level, item, cluster
     scores: list[dict[str, Any]] = field(default_factory=list)  # rows of the table `score`, without the cell
 
     def pack(self) -> bytes:
         """Return the bytes of the blob; the same for equal entries."""
         about = {"table": self.table, "row": self.row, "details": self.details}
         members = {FIRST: json.dumps(about, sort_keys=True).encode()}
-        members |= {f"{name}.parquet": write_table(frame) for name, frame in self.tables.items()}
+        if self.assignments is not None:
+            members[ASSIGNMENTS] = write_table(self.assignments)
         if self.scores:
-            table = pa.Table.from_pylist(self.scores, schema=_SCORE_SCHEMA)
-            members[f"{SCORES}.parquet"] = _write_parquet(table)
+            members[SCORES] = _write_parquet(pa.Table.from_pylist(self.scores, schema=_SCORE_SCHEMA))
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             for name, content in members.items():
@@ -82,7 +81,7 @@ class Entry:
         return packed.getvalue()
 
     @classmethod
-    def unpack(cls, content: bytes, *, with_tables: bool = True) -> "Entry":
+    def unpack(cls, content: bytes, *, with_assignments: bool = True) -> "Entry":
         """Return the entry that a blob holds.
 
         Raises
@@ -94,12 +93,11 @@ class Entry:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
                     raise ValueError("packed, as entries never are")
-                about = parse_json(archive.read(FIRST))
-                tables = {name.removesuffix(".parquet"): name for name in archive.namelist() if name != FIRST}
-                scores = tables.pop(SCORES, None)
-                frames = {name: read_table(archive.read(member)) for name, member in tables.items() if with_tables}
-                rows = _read_scores(archive.read(scores)) if scores else []
-            return cls(about["table"], about["row"], about["details"], frames, rows)
+                about, names = parse_json(archive.read(FIRST)), archive.namelist()
+                has_assignments = with_assignments and ASSIGNMENTS in names
+                assignments = read_table(archive.read(ASSIGNMENTS)) if has_assignments else None
+                scores = _read_scores(archive.read(SCORES)) if SCORES in names else []
+            return cls(about["table"], about["row"], about["details"], assignments, scores)
         except (*_UNREADABLE, ValueError, KeyError, TypeError) as error:
             raise Corrupt(f"a blob holds no entry of the catalog ({type(error).__name__})") from None
 

@@ -236,7 +236,7 @@ class Storage:
     def save_cell(
         self,
         record: Mapping[str, Any],
-        frames: Mapping[str, pd.DataFrame] | None = None,
+        assignments: pd.DataFrame | None = None,
         scores: Sequence[Score] = (),
         *,
         histories: Mapping[str, Any] | None = None,
@@ -248,8 +248,8 @@ class Storage:
         ----------
         record : dict
             Values by `CELL_COLUMNS`, `created` excepted.
-        frames : dict of DataFrame, optional
-            `assignments` (split, level, item, cluster), or what the task type stores in their place.
+        assignments : DataFrame, optional
+            Its clusters (split, level, item, cluster), if it clusters.
         scores : sequence of Score, optional
             Scores of the cell.
         histories : dict, optional
@@ -267,7 +267,7 @@ class Storage:
         row = {name: record[name] for name in CELL_COLUMNS if name in record}
         row["reason"] = printable(record["reason"])
         details = {"histories": dict(histories)} if histories else {}
-        return self._enter(Entry("cell", row, details, frames or {}, make_score_rows(scores)), lease=lease)
+        return self._enter(Entry("cell", row, details, assignments, make_score_rows(scores)), lease=lease)
 
     def get_cell(self, cell_id: str) -> dict[str, Any] | None:
         """Return a cell's record; None if there is none."""
@@ -301,8 +301,8 @@ class Storage:
         ids = self._find(cell.cell_id, cell.task == task, cell.status.in_(("clustered", "done", "failed")))
         readable = set()
         for cell_id in ids.difference(besides):
-            with suppress(Corrupt, KeyError):  # a cell that failed earlier has no assignments
-                self.read_cell_table(cell_id)
+            with suppress(Corrupt):  # a cell that failed earlier has no assignments
+                self.read_assignments(cell_id)
                 readable.add(cell_id)
         return readable
 
@@ -328,30 +328,17 @@ class Storage:
         totals = self.catalog.read(lambda connection: [tuple(connection.execute(one).one()) for one in read])
         return " ".join(str(int(number or 0)) for numbers in totals for number in numbers)
 
-    def read_cell_table(self, cell_id: str, name: str = "assignments") -> pd.DataFrame:
-        """Return a table of a cell.
-
-        Parameters
-        ----------
-        cell_id : str
-            Id of the cell.
-        name : str, default="assignments"
-            Name of the table.
-
-        Returns
-        -------
-        DataFrame
-            The table.
+    def read_assignments(self, cell_id: str) -> pd.DataFrame:
+        """Return the clusters of a cell (split, level, item, cluster).
 
         Raises
         ------
         Corrupt
-            If the cell has no such table, or its blob is corrupt. Then it counts as absent from now on.
+            If the cell has none, or its blob is corrupt. Then it counts as absent from now on.
         """
-        stored = self._cell_entry(cell_id).tables
-        if name not in stored:
-            raise Corrupt(f"cell {cell_id}: has no {name}")
-        return stored[name]
+        if (assignments := self._cell_entry(cell_id).assignments) is None:
+            raise Corrupt(f"cell {cell_id}: has no assignments")
+        return assignments
 
     def read_histories(self, cell_id: str) -> dict[str, Any]:
         """Return the training history of a cell's clusterer; empty for a clusterer that trains nothing."""
@@ -585,7 +572,7 @@ class Storage:
             for blob, _ in self.blobs.list():
                 try:
                     if self.blobs.first_bytes(blob, NAME_AT + len(FIRST))[NAME_AT:].startswith(FIRST.encode()):
-                        entry = Entry.unpack(self.blobs.get(blob), with_tables=False)
+                        entry = Entry.unpack(self.blobs.get(blob), with_assignments=False)
                         tables.check_entry(entry)
                         yield blob, entry
                 except Corrupt as error:

@@ -149,8 +149,7 @@ class PairsKind(Kind[PairProcedure]):
             similarities = compare_pairs(chosen, work.model, work.workbench, cell.method.clusterer, work.progress)
             wide = score_pairs(chosen, similarities).rename(columns={"group": "level", "value": "split"})
             scores = wide.melt(["level", "split"], SCORES, "metric", "value")
-            table = pd.DataFrame({"pair": chosen.rows["pair"], "similarity": similarities})
-            recorder.save_similarities(cell, table, scores)
+            recorder.save_pair_scores(cell, scores)
             yield Scored(cell, scores)
 
     @override

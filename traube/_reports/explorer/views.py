@@ -130,7 +130,7 @@ def _seen(
     clusters = None  # the clusters that the first seed found
     for cell_id in candidate.cells:
         with suppress(TraubeError):  # damaged: the next run makes it again
-            assignments = bench.storage.read_cell_table(cell_id)
+            assignments = bench.storage.read_assignments(cell_id)
             split_rows = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
             clusters = split_rows.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
             break
