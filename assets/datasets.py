@@ -21,7 +21,7 @@ from traube._pipeline.kinds import kind_of
 from traube._pipeline.stages import draw, read_corpus
 from traube._pipeline.validation.rules import Table
 from traube._reports.markdown import markdown
-from traube._storage import Storage
+from traube._storage import CheckRow, Storage
 from traube.tasks import Source
 from traube.tasks.stored import complete_task, get_manifest, not_read, read_ingested, read_task
 from traube.tasks.task import CORPUS_COLUMNS
@@ -142,7 +142,7 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
     @_table_asset(source, table, kind.columns, kind.table_holds, deps=[asset_key(source.name, "corpus")])
     def drawn(storage: Storage) -> Made:
         rows, manifest = draw(source, storage)
-        if not storage.read_rows("check", task=source.name, data_version=manifest.corpus_version):
+        if not storage.read_rows(CheckRow, task=source.name, data_version=manifest.corpus_version):
             raise not_read(source.name)  # its corpus was stored, but the process was killed before it was checked
         described = {
             name: dg.MetadataValue.md(markdown(value)) if isinstance(value, pd.DataFrame) else value

@@ -35,7 +35,7 @@ import psutil
 from traube._core.errors import TraubeError
 from traube._core.hashing import file_sha256
 from traube._core.settings import BLOBS, DATABASE, PASSWORD_FILE
-from traube._storage import Storage, open_storage
+from traube._storage import CellRow, Storage, open_storage
 from traube._storage.blobs import IDENTITY
 from traube._storage.entries import Entry
 
@@ -451,8 +451,8 @@ def flips(
         how = _damage(path, path.read_bytes(), rng)
         if kind == "blobs, matrices":  # they are read when a cell is missing
             storage = open_storage(world.home)
-            for row in storage.read_rows("cell"):
-                storage.blobs.delete(row["blob"])
+            for row in storage.read_rows(CellRow):
+                storage.blobs.delete(row.blob)
             storage.verify()
         elif kind.startswith("catalog") or path.name == IDENTITY:  # a run refuses and says so
             world.run("rebuild")

@@ -33,7 +33,7 @@ from scipy.optimize import nnls
 
 from traube import components
 from traube._pipeline.params import load_params
-from traube._storage import Storage
+from traube._storage import ArtifactRow, CellRow, Storage
 from traube.components import Method
 from traube.components.fitting import fit_clusterer
 from traube.metrics import clustering
@@ -164,9 +164,9 @@ def whole(folder: Path, size: int) -> dict[str, float]:
         shutil.rmtree(path.parent / "home", ignore_errors=True)
         row = measured(path.parent, ["run", "-t", NAME, "-m", "hashed", "--protocol", "full", "--seed", str(SEED)])
         storage = Storage(path.parent / "home")
-        blobs = [cell["blob"] for cell in storage.read_rows("cell")]
+        blobs = [cell.blob for cell in storage.read_rows(CellRow)]
         row["results bytes"] = sum(len(storage.blobs.get(blob)) for blob in blobs)
-        row["reductions bytes"] = sum(one["bytes"] for one in storage.read_rows("artifact", kind="reduction"))
+        row["reductions bytes"] = sum(one.bytes for one in storage.read_rows(ArtifactRow, kind="reduction"))
         path.write_text(json.dumps(row))
     found: dict[str, float] = json.loads(path.read_text())
     return found

@@ -31,11 +31,11 @@ def draw_map(storage: Storage, cells: pd.DataFrame) -> Any:
         None where no cell reduced to two dimensions by UMAP, or the points are not kept.
     """
     by_umap = cells[(cells["reducer"] == "umap") & (cells["status"] == "done")]
-    if by_umap.empty:
+    cell = None if by_umap.empty else storage.get_cell(by_umap["cell_id"].iloc[0])
+    if cell is None:
         return None
-    cell = by_umap.iloc[0]
-    task = read_task(storage, cell["task"])
-    split = max(task.test_splits(cell["split_set"]), key=lambda split: split.size)
+    task = read_task(storage, cell.task)
+    split = max(task.test_splits(cell.split_set), key=lambda split: split.size)
     path = locate_reduction_of(storage, cell, task.corpus["text_id"].to_numpy(dtype=object)[split.rows])
     points = None if path is None else open_matrix(path)
     if points is None or points.shape[1] != 2:

@@ -26,14 +26,13 @@ def write_datasets(storage: Storage, tasks: Iterable[str], folder: Path) -> None
     """Write the frozen corpora and splits, and their versions."""
     versions = {}
     for task in sorted(tasks):
-        manifest = get_manifest(storage, task)
-        if manifest is None:
+        manifest, row = get_manifest(storage, task), storage.get_task(task)
+        if manifest is None or row is None:
             continue
         target = folder / "tasks" / task
         target.mkdir(parents=True, exist_ok=True)
-        row = storage.get_task(task) or {}
         for table in ("corpus", "splits"):
-            shutil.copyfile(storage.get_path(row["files"][table]), target / f"{table}.parquet")
+            shutil.copyfile(storage.get_path(row.files[table]), target / f"{table}.parquet")
         versions[task] = {"corpus": manifest.corpus_version, "splits": manifest.rows_version}
     write_json(folder / "datasets.json", versions)
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from traube._pipeline.request import Request
 from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.survey import plan_stored
 from traube._pipeline.workbench import Workbench
-from traube._storage import Storage
+from traube._storage import CellRow, Storage
 from traube._storage.blobs import FolderBlobs
 from traube.components import parse_method
 from traube.metrics import GROUPS, SCORING_VERSION
@@ -70,21 +71,21 @@ def tips_of(page: str) -> list[str]:
 
 def save_scored(
     storage: Storage,
-    record: Mapping[str, Any],
+    row: CellRow,
     scores: pd.DataFrame,
     assignments: pd.DataFrame | None = None,
     histories: Mapping[str, Any] | None = None,
 ) -> None:
     """Store a cell that is done, with scores of any splits (split, level, metric, value, replicates)."""
-    known = storage.read_splits(record["data_version"], record["split_set"])
+    known = storage.read_splits(row.data_version, row.split_set)
     named = scores[["split", "level"]].drop_duplicates()
     if not set(named.itertuples(index=False, name=None)) <= set(zip(known["name"], known["level"], strict=True)):
-        record = {**record, "split_set": digest(named.to_numpy().tolist())}
-        splits = named.assign(split_set=record["split_set"], item=0, text_id="", label="a", query_id=None, part="test")
-        versions = {"data_version": record["data_version"]}
-        storage.save_task(record["split_set"], "clustering", {}, versions, {}, splits)
-        known = storage.read_splits(record["data_version"], record["split_set"])
-    storage.save_cell(record, assignments, make_scores(scores, known), histories=histories)
+        row = replace(row, split_set=digest(named.to_numpy().tolist()))
+        splits = named.assign(split_set=row.split_set, item=0, text_id="", label="a", query_id=None, part="test")
+        versions = {"data_version": row.data_version}
+        storage.save_task(row.split_set, "clustering", {}, versions, {}, splits)
+        known = storage.read_splits(row.data_version, row.split_set)
+    storage.save_cell(row, assignments, make_scores(scores, known), histories=histories)
 
 
 def damage_blob(storage: Storage, blob: str) -> None:

@@ -16,7 +16,7 @@ from tests.errors import Refusal, refused
 from traube import cluster_texts, evaluate, load_model, make_task
 from traube._core import paths
 from traube._core.errors import Conflict, Malformed, TooFew, Unknown
-from traube._storage import open_storage
+from traube._storage import ArtifactRow, open_storage
 from traube.components import CLUSTERERS, REDUCERS, parse_method
 
 TEXTS = ["a goal", "a goal in the match", "the match", "the moon", "the moon and a star", "a star"]
@@ -93,7 +93,7 @@ def test_vectors_are_kept_where_somebody_says_so(tmp_path: Path, home: Path) -> 
     first = evaluate(task, bow)
     assert not any(home.iterdir())
     second = evaluate(task, bow, folder=tmp_path)
-    assert open_storage(tmp_path).read_rows("artifact", kind="matrix")
+    assert open_storage(tmp_path).read_rows(ArtifactRow, kind="matrix")
     pd.testing.assert_frame_equal(first.scores, second.scores)
 
 

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,7 +69,7 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def add_cell(
-    storage: Storage, mean: float, day: str, model: str = "ck", fingerprint: str = "f1", **changes: object
+    storage: Storage, mean: float, day: str, model: str = "ck", fingerprint: str = "f1", **changes: Any
 ) -> None:
     """Store a model's scores on the eight splits, and what counts on that day."""
     manifest = get_manifest(storage, "tiny")
@@ -78,7 +80,7 @@ def add_cell(
     values = mean + noise - noise.mean()
     frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}
     scores = with_replicates(pd.DataFrame(frame))
-    save_scored(storage, {**record(made, "done"), "created": day, **changes}, scores)
+    save_scored(storage, replace(record(made, "done"), created=day, **changes), scores)
     save_snapshot(storage, select_counting_cells(storage, {"own": OWN}), day)
 
 

@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE, wait_for
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
-from traube._storage import Storage, open_storage
+from traube._storage import CellRow, Storage, open_storage
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 EVERY_MINUTE = """
@@ -76,10 +76,10 @@ def kill_worker(home: Path) -> None:
 
 def test_a_night_survives_whatever_is_killed(tmp_path: Path, storage: Storage, start: Callable[[], Servers]) -> None:
     servers = start()
-    wait_for(lambda: storage.read_rows("cell"), "the first clustering of the night")
+    wait_for(lambda: storage.read_rows(CellRow), "the first clustering of the night")
     kill_worker(tmp_path / "home")
-    before = len(storage.read_rows("cell"))
-    wait_for(lambda: len(storage.read_rows("cell")) > before, "going on after the worker was killed")
+    before = len(storage.read_rows(CellRow))
+    wait_for(lambda: len(storage.read_rows(CellRow)) > before, "going on after the worker was killed")
     assert servers.kill("mlflow")
     assert servers.kill()  # the daemon with its worker, the web server, everything
     servers.process.wait(PATIENCE)
@@ -107,10 +107,10 @@ def test_a_command_that_was_killed_is_begun_again_and_loses_nothing(tmp_path: Pa
 
     few = chance_of_today().randint(0, 30)  # of 38
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(storage.read_rows("cell")) > few, "the first clusterings")
+    wait_for(lambda: len(storage.read_rows(CellRow)) > few, "the first clusterings")
     first.kill()
     first.wait()
-    kept = {row["cell_id"]: row["created"] for row in storage.read_rows("cell", status="done")}
+    kept = {row.cell_id: row.created for row in storage.read_rows(CellRow, status="done")}
 
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 0
@@ -120,7 +120,7 @@ def test_a_command_that_was_killed_is_begun_again_and_loses_nothing(tmp_path: Pa
     assert not storage.read_cells().duplicated(["task", "model", "reducer", "clusterer", "seed"]).any()
     assert storage.verify() == []
     assert (
-        kept.items() <= {row["cell_id"]: row["created"] for row in storage.read_rows("cell")}.items()
+        kept.items() <= {row.cell_id: row.created for row in storage.read_rows(CellRow)}.items()
     )  # what was finished was not computed again
     with dg.DagsterInstance.from_config(str(tmp_path / "home" / "dagster")) as instance:
         assert not instance.get_runs(dg.RunsFilter(statuses=OPEN))

@@ -20,7 +20,7 @@ from traube._grouping import terms
 from traube._grouping.cluster_texts import cluster_texts
 from traube._grouping.describe import find_keywords, find_typical, measure_npmi
 from traube._grouping.terms import TermReader
-from traube._storage import open_storage
+from traube._storage import ArtifactRow, open_storage
 from traube.components import DistanceView, TextView, VectorView, parse_method
 from traube.models import load_model
 from traube.tasks.languages import detect_languages
@@ -243,11 +243,11 @@ def test_the_same_texts_are_grouped_the_same_way_and_encoded_once(
     blobs: tuple[list[str], list[int]], home: Path
 ) -> None:
     first = cluster_texts(blobs[0], model="lsa", algorithm=KMEANS, n_clusters=3)
-    (matrix,) = open_storage(home).read_rows("artifact", kind="matrix")
+    (matrix,) = open_storage(home).read_rows(ArtifactRow, kind="matrix")
     assert len(set(first.labels)) == 3 and first.k_table is None  # the number was given
     second = cluster_texts(blobs[0], model="lsa", algorithm=KMEANS, n_clusters=3)
     assert np.array_equal(first.labels, second.labels)
-    assert open_storage(home).read_rows("artifact", kind="matrix") == [matrix]
+    assert open_storage(home).read_rows(ArtifactRow, kind="matrix") == [matrix]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tests.errors import refused
 from traube._core import paths
 from traube._core.errors import Corrupt
-from traube._storage import Storage
+from traube._storage import CheckpointRow, Storage
 from traube._storage.blobs import hash_content
 from traube.models.checkpoint_exchange import exchange_checkpoints, exchange_with_nodes
 
@@ -67,12 +67,12 @@ def test_one_that_is_trained_again_replaces_what_was_fetched(
     exchange("one", "two")
     write(tmp_path / "one" / "mine", b"better weights")
     assert exchange("one", "two") == {"mine": b"better weights"}
-    assert len(storage.read_rows("model")) == 1
+    assert len(storage.read_rows(CheckpointRow)) == 1
     write(tmp_path / "two" / "mine", b"weights")  # as it was at first
     assert exchange("two", "one") == {"mine": b"weights"}
-    before = storage.read_rows("model")
+    before = storage.read_rows(CheckpointRow)
     assert storage.rebuild() == []
-    assert storage.read_rows("model") == before
+    assert storage.read_rows(CheckpointRow) == before
 
 
 def test_two_of_one_name_are_both_kept(exchange: Exchange, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +108,7 @@ def test_one_that_was_removed_stays_so_until_it_is_another(
     shutil.rmtree(tmp_path / "two" / "mine")
     assert exchange("two") == {}
     assert exchange("one") == {"mine": b"weights"}
-    storage.remove("model", storage.read_rows("model"))  # the storage has lost it
+    storage.remove(storage.read_rows(CheckpointRow))  # the storage has lost it
     assert exchange("one", "two", "three") == {"mine": b"weights"}
     write(tmp_path / "one" / "mine", b"better weights")
     assert exchange("one", "two") == {"mine": b"better weights"}
@@ -122,7 +122,7 @@ def test_a_corrupt_file_is_not_fetched(
     storage.get_path(hash_content(b"weights")).write_bytes(b"weighty")
     assert exchange("two") == {}
     assert "checkpoint mine: not fetched: " in capsys.readouterr().err
-    assert storage.verify() and storage.read_rows("model") == []
+    assert storage.verify() and storage.read_rows(CheckpointRow) == []
     assert exchange("one", "two") == {"mine": b"weights"}
 
 
@@ -132,12 +132,10 @@ def test_a_corrupt_file_is_not_fetched(
 def test_no_file_is_written_outside_of_a_checkpoint(
     name: str, exchange: Exchange, storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    storage.save(
-        "model", {"name": "bad", "content": "0", "provenance": {}}, {"config.json": b"{}", name: b"ssh-ed25519"}
-    )
+    storage.save(CheckpointRow(name="bad", content="0", provenance={}), {"config.json": b"{}", name: b"ssh-ed25519"})
     assert exchange("one") == {}
     assert "'bad'" in capsys.readouterr().err
-    storage.save("model", {"name": "../bad", "content": "0", "provenance": {}}, {"config.json": b"{}"})
+    storage.save(CheckpointRow(name="../bad", content="0", provenance={}), {"config.json": b"{}"})
     with refused(Corrupt, "../bad"):
         exchange("one")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "shared"]

@@ -10,7 +10,7 @@ from tests.errors import refused
 from traube._core.errors import TooFew
 from traube._pipeline.embed import embed_task
 from traube._pipeline.workbench import Workbench
-from traube._storage import Storage
+from traube._storage import ArtifactRow, Storage
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
 from traube.models.lexical import Lexical
 from traube.tasks.task import Task
@@ -119,8 +119,8 @@ def test_the_matrix_of_a_corpus_is_kept_and_a_damaged_one_made_again(
     vectors, encoded = encode()
     assert encoded == len(tiny_task.texts)
     if keep is not None:
-        (row,) = storage.read_rows("artifact", kind="matrix")
-        path = storage.get_path(row["files"]["matrix"])
+        (row,) = storage.read_rows(ArtifactRow, kind="matrix")
+        path = storage.get_path(row.files["matrix"])
         path.write_bytes(path.read_bytes()[:keep])
     again, encoded = encode()
     assert np.array_equal(again, vectors)

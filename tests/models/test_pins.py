@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from traube._core import paths
-from traube._storage import open_storage
+from traube._storage import CheckpointRow, open_storage
 from traube.models import ModelCard, checkpoint_exchange, load_model, model_of
 from traube.models.checkpoint_exchange import exchange_checkpoints
 from traube.models.pins import locate_pinned, pin
@@ -21,17 +21,17 @@ def test_a_champions_checkpoint_survives_cleaning_and_another_one_goes(
         folder = shutil.copytree(tiny_bert, paths.checkpoints() / name)
         (folder / "README.md").write_text(name)
     exchange_checkpoints(storage, paths.checkpoints())
-    rows = {row["name"]: row for row in storage.read_rows("model")}
+    rows = {row.name: row for row in storage.read_rows(CheckpointRow)}
     model = load_model("served")
     pin("words", model.card, model.fingerprint, [])
-    storage.remove("model", rows.values())
+    storage.remove(rows.values())
     for folder in (paths.checkpoints(), home / "weights"):
         shutil.rmtree(folder)
     for _ in range(2):  # marks, then deletes
         storage.clean(seconds=0)
     assert model_of(locate_pinned(model.card, model.fingerprint)).fingerprint == model.fingerprint
-    weights = rows["served"]["files"]["model.safetensors"]
-    assert storage.blobs.exists(weights) and not storage.blobs.exists(rows["other"]["files"]["README.md"])
+    weights = rows["served"].files["model.safetensors"]
+    assert storage.blobs.exists(weights) and not storage.blobs.exists(rows["other"].files["README.md"])
 
 
 def test_what_is_no_checkpoint_is_served_as_it_is(home: Path) -> None:

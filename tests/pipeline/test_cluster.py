@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.executors import ProcessExecutor
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
-from traube._storage import Storage
+from traube._storage import ArtifactRow, Storage
 from traube.components import CLUSTERERS, parse_method, register_clusterer, register_reducer
 from traube.models import Vectors, load_model
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
@@ -64,8 +63,8 @@ def test_an_item_that_occurs_twice_is_assigned_twice() -> None:
 def test_reductions_are_computed_once_per_split_and_found_again(
     results: Callable[..., dict[str, CellResult]], storage: Storage
 ) -> None:
-    def state() -> list[dict[str, Any]]:
-        return storage.read_rows("artifact", kind=REDUCTION)
+    def state() -> list[ArtifactRow]:
+        return storage.read_rows(ArtifactRow, kind=REDUCTION)
 
     first = results("pca/kmeans", "pca/agglomerative")
     before = state()
@@ -81,13 +80,13 @@ def test_reductions_are_computed_once_per_split_and_found_again(
 
 def test_a_corrupt_reduction_is_computed_again(results: Callable[..., dict[str, CellResult]], storage: Storage) -> None:
     first, storage = results("pca/kmeans")["pca/kmeans"], storage
-    rows = storage.read_rows("artifact", kind=REDUCTION)
+    rows = storage.read_rows(ArtifactRow, kind=REDUCTION)
     for row in rows:
-        damage_blob(storage, row["files"]["matrix"])
+        damage_blob(storage, row.files["matrix"])
     second = results("pca/kmeans")["pca/kmeans"]
     assert first.assignments is not None and first.assignments.equals(second.assignments)
     assert storage.verify() == []
-    assert [row["files"] for row in storage.read_rows("artifact", kind=REDUCTION)] == [row["files"] for row in rows]
+    assert [row.files for row in storage.read_rows(ArtifactRow, kind=REDUCTION)] == [row.files for row in rows]
 
 
 def test_reductions_and_vectors_of_other_versions_are_not_used_again(
@@ -106,7 +105,7 @@ def test_reductions_and_vectors_of_other_versions_are_not_used_again(
     monkeypatch.setattr("traube.models.lexical.get_versions", lambda packages: dict.fromkeys(packages, "9.9"))
     _, encoded = embed_task(tiny_task, model, storage)
     assert encoded == len(tiny_task.texts)
-    assert len(storage.read_rows("artifact", kind="matrix")) == 2
+    assert len(storage.read_rows(ArtifactRow, kind="matrix")) == 2
 
 
 def test_a_unit_of_work_is_handed_its_part_and_changes_no_registry(vectors: Vectors) -> None:

@@ -1,7 +1,9 @@
 """Everything ever computed is kept; what counts is what the benchmark asks for now."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,7 +15,7 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
 from traube._pipeline.record import record
 from traube._reports.provenance import changed_since, trace_provenance
-from traube._storage import Storage, open_storage
+from traube._storage import CellRow, Storage, open_storage
 from traube.components import parse_method
 from traube.models import load_model
 from traube.models.base import fingerprint_on
@@ -45,7 +47,7 @@ def add(storage: Storage, tiny_task: Task) -> Add:
         data_version: str = manifest.data_version,
         created: str = "2026-01-01",
         parameters: dict[str, dict[str, int]] | None = None,
-        **changes: str,
+        **changes: Any,
     ) -> str:
         made = ClusteringCell(
             *(
@@ -62,7 +64,7 @@ def add(storage: Storage, tiny_task: Task) -> Add:
         )
         values = {"split": ["s"], "level": ["coarse"], "metric": ["v_measure/noise_as_cluster"], "value": [0.5]}
         scores = with_replicates(pd.DataFrame(values))
-        save_scored(storage, {**record(made, "done"), "created": created, **changes}, scores)
+        save_scored(storage, replace(record(made, "done"), created=created, **changes), scores)
         return made.cell_id
 
     return cell
@@ -97,8 +99,8 @@ def test_a_task_has_parameters_of_its_own_in_a_protocol(storage: Storage, add: A
     own = add(parameters={"kmeans": {"n_init": 20}})
     special = PAPER.model_copy(update={"parameters_of": {"tiny": {"kmeans": {"n_init": 20}}}})
     assert current_cells(storage, {"paper": special})["cell_id"].tolist() == [own]
-    record = storage.read_cells(ids=[own]).iloc[0].to_dict()
-    changes = {kind: changed_since(storage, {"paper": p}, record) for kind, p in (("own", special), ("none", PAPER))}
+    (row,) = storage.read_rows(CellRow, cell_id=own)
+    changes = {kind: changed_since(storage, {"paper": p}, row) for kind, p in (("own", special), ("none", PAPER))}
     assert (changes["own"], [str(change) for change in changes["none"]]) == (
         [],
         ["the method's parameters in params.yaml"],
@@ -132,7 +134,7 @@ def test_cells_of_other_libraries_or_of_none_that_are_known_do_not_count(
     present = add()
     record = storage.get_cell(present)
     assert record is not None
-    add(seed=2, numerics={**record["numerics"], **numerics} if numerics else {})  # type: ignore[arg-type]
+    add(seed=2, numerics={**record.numerics, **numerics} if numerics else {})
     assert current_cells(storage, {"paper": PAPER})["cell_id"].tolist() == [present]
     assert count_outdated(storage.read_cells()) == 1
 
@@ -143,7 +145,7 @@ def test_cells_of_another_number_of_clusters_do_not_count(storage: Storage, tiny
     manifest = get_manifest(storage, "tiny")
     assert manifest is not None
     complete_task(storage, card)
-    now = add(seed=2, clusters=9)  # type: ignore[arg-type]
+    now = add(seed=2, clusters=9)
     assert current_cells(storage, {"paper": PAPER})["cell_id"].tolist() == [now]
     complete_task(storage, tiny_task.card)
     assert current_cells(storage, {"paper": PAPER})["cell_id"].tolist() == [before]
@@ -216,7 +218,7 @@ def test_explain_says_what_has_changed_since(storage: Storage, add: Add) -> None
 
 @pytest.mark.usefixtures("raw")
 def test_explain_names_each_version_that_is_another_now(storage: Storage, add: Add) -> None:
-    add(fingerprint="f0", data_version="d0", library_versions={"numpy": "1.0"})  # type: ignore[arg-type]
+    add(fingerprint="f0", data_version="d0", library_versions={"numpy": "1.0"})
     (row,) = trace_provenance(storage, {"paper": PAPER}, "tiny", "bow")
     data, model, numpy = row["changed_since"]
     assert data.startswith("data version d0 -> ")

@@ -136,7 +136,7 @@ def test_a_changed_model_is_a_new_one(storage: Storage, cards: Path, tiny_bert: 
     todo = plan(request(models=["mine", "bow"]), storage)
     assert names(todo) == [("mine", *rest) for _, *rest in ALL]
     (cell, *_) = todo.missing["mine"]["tickets"]
-    assert record(cell, "done")["precision"] == ("bf16" if "precision" in change else "fp32")
+    assert record(cell, "done").precision == ("bf16" if "precision" in change else "fp32")
     (cards / "mine.yaml").write_text("model: ./tiny\ndescription: the same again\n")
     assert plan(request(models=["mine", "bow"]), storage).count == 0
 

@@ -41,8 +41,8 @@ def test_a_cell_counts_once_it_is_scored(tmp_path: Path, cell: Cell, tiny_task: 
     assert is_finished(cell, storage)
     record = storage.get_cell(cell.cell_id)
     assert record is not None
-    assert (record["status"], record["seconds"], record["device"], record["run_id"]) == ("done", 1.25, "cuda", "run 7")
-    assert {"python", "numpy", "scikit-learn", "traube"} <= record["library_versions"].keys()
+    assert (record.status, record.seconds, record.device, record.run_id) == ("done", 1.25, "cuda", "run 7")
+    assert {"python", "numpy", "scikit-learn", "traube"} <= record.library_versions.keys()
     assert storage.read_scores(storage.read_cells())["value"].tolist() == [0.5]
 
 
@@ -53,7 +53,7 @@ def test_a_cell_without_clusters_says_why_and_may_be_tried_again(
     storage = open_storage(tmp_path)
     Recorder(storage).save_failure(cell, status, "no way")
     record = storage.get_cell(cell.cell_id)
-    assert record is not None and (record["status"], record["reason"]) == (status, "no way")
+    assert record is not None and (record.status, record.reason) == (status, "no way")
     assert is_finished(cell, storage) != again
     assert storage.read_scores(storage.read_cells()).empty
 
@@ -67,7 +67,7 @@ def test_what_is_stored_under_a_lease_counts_only_while_it_lasts(tmp_path: Path,
         with refused(Busy, "traube run", "bow"):
             Recorder(storage, lease=lease).save_failure(cell, "failed", "late")
     record = storage.get_cell(cell.cell_id)
-    assert record is not None and record["status"] == "clustered"
+    assert record is not None and record.status == "clustered"
 
 
 def test_scores_that_lack_a_split_say_which_they_are_of() -> None:

@@ -20,6 +20,7 @@ from traube._pipeline.request import Request
 from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.survey import plan_stored
 from traube._pipeline.workbench import Workbench
+from traube._storage import CellRow
 from traube.models import load_model
 from traube.models.lexical import Lexical
 from traube.tasks.task import Stage, Task
@@ -101,7 +102,7 @@ def test_a_plan_goes_on_after_its_own_clusterings(bench: Workbench, plan: Callab
 
 def test_a_cell_whose_clusters_are_damaged_is_clustered_again(bench: Workbench, plan: Callable[[], Plan]) -> None:
     first, *_ = (event.cell for event in cluster(plan(), bench) if event.status == "done")
-    path = bench.storage.get_path(bench.storage.read_rows("cell", cell_id=first.cell_id)[0]["blob"])
+    path = bench.storage.get_path(bench.storage.read_rows(CellRow, cell_id=first.cell_id)[0].blob)
     path.write_bytes(path.read_bytes()[:-8])
     assert plan().to_cluster == {"bow": {"tiny": [first]}}
     assert [event.cell for event in cluster(plan(), bench)] == [first]

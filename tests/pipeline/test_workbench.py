@@ -10,6 +10,7 @@ from tests.errors import refused
 from tests.made import store_task
 from traube._core.errors import Missing
 from traube._pipeline.workbench import Workbench
+from traube._storage import ArtifactRow
 from traube._storage.costs import get_cost
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
 from traube.tasks.task import Task
@@ -43,8 +44,8 @@ def test_a_model_fitted_to_the_corpus_has_one_matrix_of_it(workbench: Workbench,
     again, nothing = workbench.encoded(tiny_task, model)  # the same texts, whether from the storage or not
     assert (encoded, nothing) == (len(task.texts), 0)
     assert first.path == again.path
-    (row,) = workbench.storage.read_rows("artifact", kind="matrix")
-    assert row["key"].startswith(fingerprint_on(model, task.corpus_version))
+    (row,) = workbench.storage.read_rows(ArtifactRow, kind="matrix")
+    assert row.key.startswith(fingerprint_on(model, task.corpus_version))
     expected = model.encode(task.texts)
     assert (
         (first.load() != expected).sum() == 0 if sparse.issparse(expected) else np.array_equal(first.load(), expected)
@@ -78,5 +79,5 @@ def test_an_encoders_vectors_are_shared_with_any_other_texts(
 def test_texts_without_a_task_are_a_corpus_of_their_own(workbench: Workbench) -> None:
     model = load_model("bow")
     first, other = (workbench.vectors_of_texts([text, "a goal"], model) for text in ("the cat", "the dog"))
-    assert [row["texts"] for row in workbench.storage.read_rows("artifact", kind="matrix")] == [2, 2]
+    assert [row.texts for row in workbench.storage.read_rows(ArtifactRow, kind="matrix")] == [2, 2]
     assert len({vectors.path for vectors in (first, other)}) == 1  # equal bytes are one blob

@@ -21,7 +21,7 @@ from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
 from tests.waiting import wait_for
 from traube._cli.recommend import with_column
 from traube._reports.tables import tables_are_current
-from traube._storage import open_storage
+from traube._storage import CellRow, TaskRow, open_storage
 
 Traube = Callable[..., Result]
 
@@ -127,8 +127,8 @@ def test_damage_is_found_and_the_next_run_mends_it(traube: Traube, cards: Path, 
     tasks = ["--task", "words", "--task", "others"]
     assert traube("run", *tasks).exit_code == 0
     before, storage = leaderboard(traube), open_storage(home)
-    cells, (task,) = storage.read_rows("cell", task="words"), storage.read_rows("task", name="others")
-    for blob in (cells[0]["blob"], cells[1]["blob"], task["files"]["corpus"]):
+    cells, (task,) = storage.read_rows(CellRow, task="words"), storage.read_rows(TaskRow, name="others")
+    for blob in (cells[0].blob, cells[1].blob, task.files["corpus"]):
         damage_blob(storage, blob)
 
     assert leaderboard(traube) == before  # the catalog is as it was

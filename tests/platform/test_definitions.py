@@ -128,7 +128,7 @@ def test_pages_show_no_stage_that_nothing_fills(
     if stored:
         method = parse_method("none/aecl", {"aecl": {"epochs": 2}})
         cell = ClusteringCell("pydocs_s2s", "pydocs", "minilm", "f1", method, 1, "aecl", "default", "v1")
-        open_storage(paths.home()).save("cell", {**record(cell, "failed"), "created": "2026-01-01"})
+        open_storage(paths.home()).save(replace(record(cell, "failed"), created="2026-01-01"))
     definitions = build_defs()
     graph = definitions.resolve_asset_graph()
     stages = {task: dg.AssetKey([task, "deep_clusterings"]) for task in ("tweet", "pydocs_s2s")}

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -48,7 +49,7 @@ from traube._pipeline.validation.rules import CHECKS
 from traube._reports.pages import SERVED
 from traube._reports.tables import COLUMNS as LEADERBOARD_COLUMNS
 from traube._reports.tables import NAME
-from traube._storage import Storage
+from traube._storage import CellRow, CheckRow, Storage
 from traube.comparison.regressions import COLUMNS as REGRESSIONS_COLUMNS
 from traube.components import parse_method
 from traube.tasks.stored import get_manifest
@@ -172,9 +173,9 @@ def test_what_is_stored_is_not_computed_again(
     launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage
 ) -> None:
     requested = request_for(["words"], ["bow"])
-    before = storage.read_rows("cell")
+    before = storage.read_rows(CellRow)
     launcher.evaluate("bow", ["words"], requested)
-    assert storage.read_rows("cell") == before
+    assert storage.read_rows(CellRow) == before
 
 
 @pytest.mark.slow
@@ -213,8 +214,8 @@ def test_splits_of_a_corpus_that_nobody_checked_do_not_count(
     """The process was killed between the two, and somebody goes on with the splits in the UI."""
     manifest = get_manifest(storage, "words")
     assert manifest is not None
-    kept = storage.read_rows("check", task="words", data_version=manifest.corpus_version)
-    assert storage.remove("check", kept) == len(CHECKS["corpus"])
+    kept = storage.read_rows(CheckRow, task="words", data_version=manifest.corpus_version)
+    assert storage.remove(kept) == len(CHECKS["corpus"])
     storage.set_task_state("words", "ingested")
     (error,) = launcher._execute(launcher.definitions, "datasets", [dg.AssetKey(["words", "splits"])], {})
     assert "`traube run --task words`" in error
@@ -226,15 +227,15 @@ def test_a_check_runs_again_without_its_table_being_read_again(launcher: Dagster
     manifest = get_manifest(storage, "words")
     assert manifest is not None
     splits = dg.AssetKey(["words", "splits"])
-    storage.remove("check", storage.read_rows("check", task="words", data_version=manifest.data_version))
+    storage.remove(storage.read_rows(CheckRow, task="words", data_version=manifest.data_version))
     again = dg.define_asset_job("again", dg.AssetSelection.checks(dg.AssetCheckKey(splits, "two_classes")))
     job = dg.Definitions.merge(launcher.definitions, dg.Definitions(jobs=[again])).resolve_job_def("again")
     result = job.execute_in_process(instance=launcher.instance)
     (evaluation,) = result.get_asset_check_evaluations()
     assert evaluation.asset_check_key == dg.AssetCheckKey(splits, "two_classes") and evaluation.passed
     assert not result.get_asset_materialization_events()
-    checked = storage.read_rows("check", task="words", data_version=manifest.data_version)
-    assert {row["name"] for row in checked} == {f"splits/{check.name}" for check in CHECKS["splits"]}
+    checked = storage.read_rows(CheckRow, task="words", data_version=manifest.data_version)
+    assert {row.name for row in checked} == {f"splits/{check.name}" for check in CHECKS["splits"]}
 
 
 @pytest.mark.slow
@@ -636,9 +637,9 @@ def test_damaged_assignments_are_made_again(
     launcher: DagsterLauncher, planned: Planned, request_for: MakeRequest, storage: Storage
 ) -> None:
     requested = request_for(["words"], ["bow"])
-    cell = storage.read_rows("cell", task="words")[0]
-    storage.save_cell({**cell, "status": "clustered"}, storage.read_assignments(cell["cell_id"]))
-    damage_blob(storage, storage.read_rows("cell", cell_id=cell["cell_id"])[0]["blob"])
+    cell = storage.read_rows(CellRow, task="words")[0]
+    storage.save_cell(replace(cell, status="clustered"), storage.read_assignments(cell.cell_id))
+    damage_blob(storage, storage.read_rows(CellRow, cell_id=cell.cell_id)[0].blob)
     assert planned(["words"]).count == 1
     assert launcher.evaluate("bow", ["words"], requested) == []
     assert planned(["words"]).count == 0

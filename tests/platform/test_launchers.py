@@ -18,7 +18,7 @@ from traube._core.progress import SILENT
 from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._reports.tables import CSV, tables_are_current
-from traube._storage import Storage, open_storage
+from traube._storage import CheckRow, Storage, open_storage
 from traube.tasks.stored import get_manifest
 
 LAUNCHERS = {"platform": DagsterLauncher, "library": LocalLauncher}
@@ -95,8 +95,8 @@ def test_a_check_that_blocks_since_stops_both(cards: Path, run: Run, request_for
     errors, notes, storage = run("library", lambda launcher: launcher.datasets(["twice"]))
     assert errors == []
     assert "the check 'texts_once' failed (2 rows)" in notes[0]
-    (found,) = storage.read_rows("check", task="twice", name="splits/texts_once")
-    assert not found["passed"]
+    (found,) = storage.read_rows(CheckRow, task="twice", name="splits/texts_once")
+    assert not found.passed
     write_task(cards, "twice", rows, "blocking: [texts_once]\n")
     for name in LAUNCHERS:
         errors, _, _ = run(name, lambda launcher: launcher.evaluate("bow", ["twice"], request), home="library")

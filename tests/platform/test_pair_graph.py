@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import numpy as np
@@ -36,8 +37,7 @@ from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
 from traube._reports.pages import leaderboard_page
 from traube._reports.tables import NAME, leaderboard
-from traube._storage import Score, open_storage
-from traube._storage.storage import CELL_COLUMNS
+from traube._storage import CellRow, Score, open_storage
 from traube.models import load_model
 from traube.tasks import load_pairs
 from traube.tasks.scored_pairs import ALL
@@ -134,8 +134,8 @@ def test_the_leaderboard_shows_each_models_best_comparison(run: Run) -> None:
     assert f"{100 * shown['mean']:.2f}</td>" in page and "protocol" not in heading
 
     assert (table["missing"] == 0).all()
-    (cell, *_) = storage.read_rows("cell", model="jaccard")
-    damage_blob(storage, cell["blob"])
+    (cell, *_) = storage.read_rows(CellRow, model="jaccard")
+    damage_blob(storage, cell.blob)
     assert len(storage.verify()) == 1
     table = leaderboard(storage)
     assert table[["model", "missing"]].value_counts().to_dict() == {("tfidf", 0): 6, ("jaccard", 1): 1}
@@ -146,12 +146,12 @@ def test_a_damaged_cell_is_made_again(run: Run) -> None:
     run("giccs")
     run("giccs", "jaccard")
     storage = open_storage(paths.home())
-    row = storage.read_rows("cell", task="giccs", model="jaccard")[0]
-    damage_blob(storage, row["blob"])
-    assert len(storage.verify()) == 1 and storage.get_cell(row["cell_id"]) is None
+    row = storage.read_rows(CellRow, task="giccs", model="jaccard")[0]
+    damage_blob(storage, row.blob)
+    assert len(storage.verify()) == 1 and storage.get_cell(row.cell_id) is None
     again = run("giccs", "jaccard").asset_materializations_for_node("giccs__pair_scores")[0].metadata
     assert again["scored_now"].value == 1
-    assert storage.get_cell(row["cell_id"]) is not None
+    assert storage.get_cell(row.cell_id) is not None
 
 
 def test_bad_pairs_are_reported_and_nothing_is_scored(run: Run, cards: Path) -> None:
@@ -272,12 +272,11 @@ def test_the_leaderboard_shows_pairs_of_the_weights_that_were_compared_last(laun
     """A task that was compared and never read has no manifest, which would tell the present weights of a model."""
     CliRunner().invoke(app, ["pairs", "-t", "mine", "-m", "bow"])
     storage = open_storage(paths.home())
-    (row,) = storage.read_rows("cell", model="bow")
-    record = {name: row[name] for name in CELL_COLUMNS if name != "created"}
+    (row,) = storage.read_rows(CellRow, model="bow")
 
-    def save(rho: float, **about: object) -> None:
+    def save(rho: float, **about: Any) -> None:
         scores = [Score("all", "spearman", np.array([rho]))]
-        storage.save_cell({**record, "cell_id": digest([rho, about]), **about}, scores=scores)
+        storage.save_cell(replace(row, cell_id=digest([rho, about]), created="", **about), scores=scores)
 
     save(-1.0, fingerprint="later")
     save(np.nan, model="alike")

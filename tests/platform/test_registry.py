@@ -34,7 +34,7 @@ from traube._core import paths
 from traube._core.errors import Missing, Unknown
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
-from traube._storage import Storage, open_storage
+from traube._storage import CellRow, Storage, open_storage
 from traube.comparison import promotion
 from traube.comparison.candidates import candidates, main_metric
 from traube.comparison.champions import Champions, read_champions
@@ -388,9 +388,9 @@ def test_the_cells_of_what_is_served_are_never_removed(launcher: DagsterLauncher
     for night in storage.read_documents(Night):  # nightly runs pin cells too
         storage.remove_document(night)
     pinned = [cell for pin in storage.read_documents(Pin) for cell in pin.cells]
-    rows = storage.read_rows("cell")
-    assert pinned and storage.remove("cell", rows) == len(rows) - len(pinned)
-    assert sorted(row["cell_id"] for row in storage.read_rows("cell")) == sorted(pinned)
+    rows = storage.read_rows(CellRow)
+    assert pinned and storage.remove(rows) == len(rows) - len(pinned)
+    assert sorted(row.cell_id for row in storage.read_rows(CellRow)) == sorted(pinned)
 
 
 @pytest.mark.slow

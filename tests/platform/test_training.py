@@ -17,7 +17,7 @@ from traube._core import paths
 from traube._core.progress import SILENT
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
-from traube._storage import open_storage
+from traube._storage import CheckRow, open_storage
 from traube.models.checkpoints import cards as checkpoint_cards
 from traube.training import TRAINERS
 from traube.training.study import locate_study
@@ -190,9 +190,8 @@ def test_methods_that_train_have_a_stage_of_their_own_and_sweeps_compute_what_is
     (error,) = parted.sweep("weights", ["words"], "tiny", [])
     assert "weights.augmentation=published: " in error
     # as everywhere, what a check has stopped is not computed
-    (version,) = {row["data_version"] for row in storage.read_rows("check", task="words", name="splits/items_valid")}
-    row = {"task": "words", "data_version": version, "name": "splits/items_valid", "passed": False}
-    storage.save("check", row)
+    (version,) = {row.data_version for row in storage.read_rows(CheckRow, task="words", name="splits/items_valid")}
+    storage.save(CheckRow(task="words", data_version=version, name="splits/items_valid", passed=False))
     (error,) = parted.sweep("weights", ["words"], "tiny", [7])
     assert "'items_valid'" in error and 7 not in set(storage.read_cells("words")["seed"])
     misspelled = CliRunner().invoke(app, ["sweep", "weight", "-t", "words", "-m", "tiny"])

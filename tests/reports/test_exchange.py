@@ -74,7 +74,7 @@ def test_what_is_exported_has_mtebs_form_and_is_read_again(scored: Storage, tmp_
 def test_a_models_folder_lies_in_the_results(scored: Storage, tmp_path: Path, model: str, fingerprint: str) -> None:
     """Whatever the model is called, by whoever can write to the database."""
     with scored.catalog._engine.connect() as connection, connection.begin():
-        for row in scored.read_rows("cell"):
+        for row in scored.catalog.read_rows(CELL):
             changed = _encode(CELL, {**row, "model": model, "fingerprint": fingerprint})
             connection.execute(sa.update(CELL).where(CELL.c.cell_id == row["cell_id"]).values(**changed))
     (file,) = export_mteb(scored, {"own": OWN}, tmp_path / "in" / "results")

@@ -227,8 +227,8 @@ def test_a_models_history_has_a_point_for_each_state_and_a_trainers_checkpoints_
     for i, (model, weights) in enumerate([("bow", "before"), ("simcse__tiny__1", "w1"), ("simcse__other__1", "w2")]):
         old = replace(cell, model=model, fingerprint=weights)
         table = pd.DataFrame({"split": ["early"], "level": "coarse", "metric": METRIC, "value": [0.1 * i]})
-        created = {"created": f"2020-01-0{i + 1}T00:00:00+00:00"}
-        save_scored(bench.storage, record(old, "done") | created, with_replicates(table))
+        row = replace(record(old, "done"), created=f"2020-01-0{i + 1}T00:00:00+00:00")
+        save_scored(bench.storage, row, with_replicates(table))
     points = history(bench.storage, {"own": OWN}, "tiny")
     assert [(p["line"], p["weights"], p["score"]) for p in points[:3]] == [
         ("bow", "before", 0.0),

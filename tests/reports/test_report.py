@@ -1,6 +1,7 @@
 """From stored cells to the leaderboard and the page that people read."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import permutations
 from pathlib import Path
@@ -29,7 +30,7 @@ from traube._reports.tables import (
     show_rank,
     summary,
 )
-from traube._storage import Storage, open_storage
+from traube._storage import DocumentRow, Storage, open_storage
 from traube.comparison.candidates import WITHOUT_LABELS
 from traube.components import parse_method
 from traube.tasks.stored import complete_task, save_corpus, save_rows
@@ -70,8 +71,8 @@ def add(storage: Storage) -> Add:
         )
         splits = [f"split {i}" for i in range(len(values))]
         scores = pd.DataFrame({"split": splits, "level": level, "metric": metric, "value": values})
-        about = {**record(cell, status, reason=reason), "created": created, "precision": precision}
-        save_scored(storage, about, with_replicates(scores, spread, texts))
+        row = replace(record(cell, status, reason=reason), created=created, precision=precision)
+        save_scored(storage, row, with_replicates(scores, spread, texts))
         return cell
 
     return store_cell
@@ -138,9 +139,7 @@ def test_kept_rows_that_are_damaged_are_made_again(storage: Storage, add: Add) -
     (kept,) = storage.read_documents(KeptRows)
     storage.blobs.delete(kept.files["table"])
     pd.testing.assert_frame_equal(leaderboard(storage), made)
-    storage.save(
-        "document", {"kind": "leaderboard", "key": "clusterings", "content": "a digest alone, as of version 0.2"}
-    )
+    storage.save(DocumentRow(kind="leaderboard", key="clusterings", content="a digest alone"))
     pd.testing.assert_frame_equal(leaderboard(storage, keep=True), made)
     assert [rows.key for rows in storage.read_documents(KeptRows)] == ["clusterings"]
 

@@ -1,5 +1,6 @@
 """A stored cell computed again: equal if nothing changed, and said so if it is not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,6 @@ def test_what_cannot_be_computed_again_is_refused(home_: Path, cell: Cell) -> No
     storage = open_storage(home_)
     stored = storage.get_cell(cell.cell_id)
     assert stored is not None
-    storage.save_cell({**stored, "fingerprint": "another"})
+    storage.save_cell(replace(stored, fingerprint="another"))
     with refused(Missing, cell.cell_id, "another"):
         again(home_, cell.cell_id)

@@ -10,7 +10,7 @@ from resources.quality import QualityResource, make_check_specs
 from tests.pipeline.validation.fruit import CARD, SCRIPT, fruit
 from traube._pipeline.executors import ProcessExecutor
 from traube._pipeline.validation.rules import CHECKS
-from traube._storage import Storage
+from traube._storage import CheckRow, Storage
 from traube.tasks.task import TaskCard
 
 CORPUS_KEY = dg.AssetKey(["fruit", "corpus"])
@@ -20,7 +20,7 @@ SPLITS_KEY = dg.AssetKey(["fruit", "splits"])
 def check_splits(docs: Path, splits: pd.DataFrame, card: TaskCard = CARD) -> dict[str, dg.AssetCheckResult]:
     quality, storage = QualityResource(folder=str(docs)), Storage(docs / "home")
     results = quality.check(card, "splits", splits, fruit()[0], ProcessExecutor(), storage, "v1")
-    kept = {row["name"]: row["passed"] for row in storage.read_rows("check", task="fruit", data_version="v1")}
+    kept = {row.name: row.passed for row in storage.read_rows(CheckRow, task="fruit", data_version="v1")}
     assert kept == {f"splits/{result.check_name}": result.passed for result in results}
     return {result.check_name or "": result for result in results}
 

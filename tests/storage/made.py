@@ -1,14 +1,14 @@
 """A small task and its cells, and everything that a catalog holds."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
-from traube._storage import Score, Storage
+from traube._storage import CellRow, Score, Storage
 from traube._storage.catalog import ENTRY_TABLES, SCORE, SPLIT
-from traube._storage.storage import CELL_COLUMNS
 
 SPLITS, ITEMS = 3, 8
 METRICS = ("v_measure/noise_as_cluster", "v_measure/noise_dropped", "ari/noise_as_cluster")
@@ -42,14 +42,30 @@ def save_task(storage: Storage, data_version: str = "d1") -> None:
     storage.save_task("fruit", "clustering", {"name": "fruit"}, versions, {"corpus": corpus, "splits": splits}, splits)
 
 
-def make_record(cell_id: str, status: str = "done", **others: Any) -> dict[str, Any]:
+RECORD = CellRow(
+    cell_id="a" * 16,
+    task="fruit",
+    model="bow",
+    fingerprint="",
+    reducer="",
+    clusterer="",
+    protocol="",
+    split_set="default",
+    data_version="d1",
+    scoring_version="1",
+    status="done",
+    params={"kmeans": {"n_init": 10}},
+    numerics={"numpy": {"version": "2"}},
+    library_versions={"numpy": "2"},
+    seconds=1.25,
+    memory=float("nan"),
+    seed=42,
+)
+
+
+def make_record(cell_id: str, status: str = "done", **others: Any) -> CellRow:
     """Return a cell's record."""
-    known = {
-        "cell_id": cell_id, "task": "fruit", "model": "bow", "status": status, "params": {"kmeans": {"n_init": 10}}, "seed": 42,
-        "split_set": "default", "data_version": "d1", "clusters": None, "scoring_version": "1", "numerics": {"numpy": "2"},
-        "library_versions": {"numpy": "2"}, "seconds": 1.25, "memory": float("nan"), "total_seconds": None, "texts": None, "reason": "",
-    }  # fmt: skip
-    return {**{column: "" for column in CELL_COLUMNS if column != "created"}, **known, **others}
+    return replace(RECORD, cell_id=cell_id, status=status, **others)
 
 
 def make_assignments(seed: int) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from tests.errors import refused
 from tests.servers import Postgres
 from tests.storage.made import make_assignments, make_record, read_contents, save_cell, save_task
 from traube._core.errors import Inaccessible, Missing, Unreachable
-from traube._storage import Storage, blobs, storage
+from traube._storage import ArtifactRow, Storage, blobs, storage
 from traube._storage.blobs import open_blobs
 
 pytestmark = pytest.mark.cluster
@@ -105,7 +105,7 @@ def test_cells_wait_for_a_blob_store_that_is_away(s3: S3, tmp_path: Path, monkey
     s3.stop()
     save_cell(own, 1)
     with refused(Unreachable):
-        own.save("artifact", {"kind": "reduction", "key": "k"}, {"x": b"x"})
+        own.save(ArtifactRow(kind="reduction", key="k"), {"x": b"x"})
     s3.start()
     save_cell(own, 2)  # whoever stores something enters what had to wait
     assert len(own.read_cells()) == 2

@@ -18,7 +18,7 @@ from tests.made import kill_while_writing
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
 from traube._core.errors import Conflict, Malformed, TraubeError, Unsafe
-from traube._storage import Storage
+from traube._storage import CellRow, Storage
 from traube._storage.backup import copy_results, restore_backup, write_backup
 
 
@@ -53,7 +53,7 @@ def test_a_backup_is_one_state_while_a_writer_writes(tmp_path: Path) -> None:
     writer = context.Process(target=keep_writing, args=(storage.folder, stop))
     writer.start()
     try:
-        while len(storage.read_rows("cell")) < 3:
+        while len(storage.read_rows(CellRow)) < 3:
             assert writer.is_alive()
         assert write_backup(storage, tmp_path / "checkpoints", tmp_path / "backup.tar") == []
     finally:
@@ -62,7 +62,7 @@ def test_a_backup_is_one_state_while_a_writer_writes(tmp_path: Path) -> None:
     new = tmp_path / "restored"
     restore_backup(tmp_path / "backup.tar", new, tmp_path / "checkpoints", copy_to(new))
     restored = Storage(new)
-    cells = {row["cell_id"] for row in restored.read_rows("cell")}
+    cells = {row.cell_id for row in restored.read_rows(CellRow)}
     with closing(sqlite3.connect(tmp_path / "restored" / "mlflow.db")) as database:
         logged = {cell for (cell,) in database.execute("SELECT cell FROM runs")}
     assert len(cells) >= 3 and logged <= cells
@@ -116,17 +116,17 @@ def test_a_corrupt_blob_is_left_out_of_a_backup_and_named(tmp_path: Path) -> Non
     storage = Storage(tmp_path / "data")
     save_task(storage)
     save_cell(storage, 1)
-    (cell,) = storage.read_rows("cell")
-    file = storage.get_path(cell["blob"])
+    (cell,) = storage.read_rows(CellRow)
+    file = storage.get_path(cell.blob)
     content = bytearray(file.read_bytes())
     content[100] ^= 1
     file.write_bytes(content)
     (line,) = write_backup(storage, tmp_path / "checkpoints", tmp_path / "backup.tar")
-    assert cell["blob"] in line
+    assert cell.blob in line
     restore_backup(tmp_path / "backup.tar", tmp_path / "restored", tmp_path / "checkpoints")
     restored = Storage(tmp_path / "restored")
     assert restored.verify() == []
-    assert restored.read_rows("cell") == []  # and so the next run computes it
+    assert restored.read_rows(CellRow) == []  # and so the next run computes it
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_what_a_target_has_stays(tmp_path: Path) -> None:
     save_task(source)
     mine, theirs = save_cell(source, 1), save_cell(target, 2)
     copy_results(source, target)
-    assert [row["cell_id"] for row in target.read_rows("cell")] == [mine, theirs]
+    assert [row.cell_id for row in target.read_rows(CellRow)] == [mine, theirs]

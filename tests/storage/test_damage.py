@@ -16,9 +16,10 @@ from tests.made import chance_of_today, damage_blob
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
 from traube._core.errors import Corrupt, TraubeError
-from traube._storage import Storage
+from traube._storage import CellRow, DocumentRow, Storage, TaskRow
 from traube._storage.blobs import FolderBlobs
 from traube._storage.catalog import CELL, ENTRY_TABLES, SCORE, _make_checksum
+from traube._storage.rows import CatalogRow
 from traube._storage.storage import rebuild
 
 FLIPS, CELLS = 20, 5
@@ -197,23 +198,23 @@ def test_a_cell_that_is_gone_is_found(storage: Storage) -> None:
         storage.read_scores(cells)
 
 
-@pytest.mark.parametrize("kind", ["cell", "task", "document"])
+@pytest.mark.parametrize("kind", [CellRow, TaskRow, DocumentRow])
 def test_flipped_bits_of_blobs_are_found_and_are_mended_or_count_as_absent(
-    kind: str, template: Path, tmp_path: Path
+    kind: type[CatalogRow], template: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(template, folder)
     storage = Storage(folder)
-    storage.save("document", {"kind": "setting", "key": "k", "content": 1})
+    storage.save(DocumentRow(kind="setting", key="k", content=1))
     row = storage.read_rows(kind)[0]
     assert isinstance(storage.blobs, FolderBlobs)
-    flip(storage.blobs.get_path(row["blob"]), random.Random(1).randrange(800))
+    flip(storage.blobs.get_path(row.blob), random.Random(1).randrange(800))
     (line,) = storage.verify()
-    assert f"{row['blob']}: checksum mismatch" in line
+    assert f"{row.blob}: checksum mismatch" in line
     assert storage.verify() == []
     rows = storage.read_rows(kind)
-    assert row["blob"] not in [other["blob"] for other in rows]
-    assert len(rows) == (CELLS - 1 if kind == "cell" else 1)  # of others, the catalog has all that the blob had
+    assert row.blob not in [other.blob for other in rows]
+    assert len(rows) == (CELLS - 1 if kind is CellRow else 1)  # of others, the catalog has all that the blob had
     before = read_contents(storage)
     storage.rebuild()
     assert read_contents(storage) == before
@@ -221,11 +222,11 @@ def test_flipped_bits_of_blobs_are_found_and_are_mended_or_count_as_absent(
 
 def test_blobs_that_cannot_be_read_are_named_by_a_rebuild(open_storage: Open, storage: Storage) -> None:
     save_cell(storage, 1)
-    row = storage.read_rows("cell")[0]
-    storage.blobs._write(storage.blobs._locate(row["blob"]), storage.blobs.get(row["blob"])[:-1])
+    row = storage.read_rows(CellRow)[0]
+    storage.blobs._write(storage.blobs._locate(row.blob), storage.blobs.get(row.blob)[:-1])
     (line,) = storage.rebuild()
-    assert row["blob"] in line
-    assert storage.read_rows("cell") == []
+    assert row.blob in line
+    assert storage.read_rows(CellRow) == []
     save_cell(storage, 1)
     assert len(open_storage("two").read_cells()) == 1
 
@@ -234,15 +235,15 @@ def test_a_corrupt_cell_counts_as_absent_also_if_a_night_names_it(tmp_path: Path
     storage = Storage(tmp_path / "data")
     save_task(storage)
     cell = save_cell(storage, 1)
-    storage.save("document", {"kind": "night", "key": "2026-11-24", "content": {}, "cells": [cell]})
-    rows = storage.read_rows("cell")
-    assert storage.remove("cell", rows) == 0
-    damage_blob(storage, rows[0]["blob"])
+    storage.save(DocumentRow(kind="night", key="2026-11-24", content={}, cells=[cell]))
+    rows = storage.read_rows(CellRow)
+    assert storage.remove(rows) == 0
+    damage_blob(storage, rows[0].blob)
     assert "checksum mismatch" in storage.verify()[0]
-    assert storage.read_rows("cell") == []
+    assert storage.read_rows(CellRow) == []
     save_cell(storage, 1)
     assert storage.verify() == []
-    assert storage.remove("cell", storage.read_rows("cell")) == 0
+    assert storage.remove(storage.read_rows(CellRow)) == 0
 
 
 def test_a_rows_checksum_is_the_same_under_every_python() -> None:

@@ -8,7 +8,7 @@ from tests.errors import refused
 from tests.storage.made import save_cell
 from traube._core.errors import Corrupt
 from traube._core.measure import Cost
-from traube._storage import Document, Storage
+from traube._storage import CellRow, Document, DocumentRow, Storage
 from traube._storage.costs import EncodingCost, read_costs, save_cost
 
 
@@ -29,11 +29,11 @@ def test_a_document_is_read_as_it_was_stored_and_keeps_its_cells(storage: Storag
     assert (first.text, first.number, first.cells) == ("words", 7, (cell,))
     assert storage.get_path(first.files["x"]).read_bytes() == b"bytes"
     assert storage.get_document(Note, "b") == second and storage.get_document(Note, "c") is None
-    assert storage.remove("cell", storage.read_rows("cell")) == 0
+    assert storage.remove(storage.read_rows(CellRow)) == 0
     for document in (first, second):
         storage.remove_document(document)
     assert storage.read_documents(Note) == []
-    assert storage.remove("cell", storage.read_rows("cell")) == 1
+    assert storage.remove(storage.read_rows(CellRow)) == 1
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_document_is_read_as_it_was_stored_and_keeps_its_cells(storage: Storag
 def test_content_of_another_form_is_refused_by_name(
     storage: Storage, content: Any, names: tuple[str, ...] | None
 ) -> None:
-    storage.save("document", {"kind": "note", "key": "k", "content": content})
+    storage.save(DocumentRow(kind="note", key="k", content=content))
     if names is None:
         assert storage.read_documents(Note) == [Note(key="k", text="words")]
     else:
@@ -60,7 +60,7 @@ def test_content_of_another_form_is_refused_by_name(
 def test_costs_of_earlier_versions_are_read(storage: Storage) -> None:
     """They left out what nothing was paid for, and kept memory that was not measured as null."""
     content = {"texts": 9, "seconds": 1, "memory": None}
-    storage.save("document", {"kind": "cost", "key": "words/f", "content": content})
+    storage.save(DocumentRow(kind="cost", key="words/f", content=content))
     assert repr(read_costs(storage)) == "{('words', 'f'): Cost(texts=9, seconds=1.0, memory=nan, money=nan)}"
     save_cost(storage, "words", "f", Cost(8, 1.0, 2.0))  # of fewer texts
     assert storage.get_document(EncodingCost, "words/f") is not None and read_costs(storage)["words", "f"].texts == 9

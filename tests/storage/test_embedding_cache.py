@@ -16,7 +16,7 @@ from tests.made import chance_of_today
 from tests.storage.conftest import Open
 from tests.storage.writers import Writer, encode, write_embeddings
 from traube._core.errors import Inaccessible, Malformed
-from traube._storage import Storage
+from traube._storage import EmbeddingRow, Storage
 from traube._storage.embedding_cache import RECORD, EmbeddingCache
 
 TEXTS = [f"text {i}" for i in range(9)]
@@ -49,7 +49,7 @@ def test_nodes_have_each_others_embeddings(open_storage: Open) -> None:
     two.append(TEXTS[5:], encode(TEXTS[5:]))
     check(one, TEXTS)
     check(two, TEXTS)
-    assert len(one.storage.read_rows("embedding")) == 2
+    assert len(one.storage.read_rows(EmbeddingRow)) == 2
     other = EmbeddingCache(one.storage, "f", "other versions of the libraries")
     assert other.find_rows(TEXTS).tolist() == [-1] * 9
 
@@ -90,7 +90,7 @@ def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
         check(cache, texts)
         keys = np.fromfile(cache.folder / "index", RECORD)["text"]
         assert len({key.tobytes() for key in keys}) == len(keys) == len(cache.open_vectors())
-        assert sum(row["texts"] for row in cache.storage.read_rows("embedding")) == len(keys)
+        assert sum(row.texts for row in cache.storage.read_rows(EmbeddingRow)) == len(keys)
         assert cache.storage.verify() == []
     shutil.rmtree(cache.folder)
     check(cache, texts)
@@ -103,14 +103,14 @@ def test_without_its_note_no_block_is_stored_twice(note: bytes, tmp_path: Path) 
         cache.append([text], encode([text]))
     (cache.folder / "blocks.json").write_bytes(note)
     check(cache, TEXTS)
-    assert len(cache.open_vectors()) == len(cache.storage.read_rows("embedding")) == len(TEXTS)
+    assert len(cache.open_vectors()) == len(cache.storage.read_rows(EmbeddingRow)) == len(TEXTS)
 
 
 def test_what_the_storage_has_lost_is_stored_again(tmp_path: Path) -> None:
     cache = EmbeddingCache(Storage(tmp_path), "f", "n")
     cache.append(TEXTS, encode(TEXTS))
-    (row,) = cache.storage.read_rows("embedding")
-    cache.storage.remove("embedding", [row])
+    (row,) = cache.storage.read_rows(EmbeddingRow)
+    cache.storage.remove([row])
     cache.refresh()
     shutil.rmtree(cache.folder)
     check(cache, TEXTS)
@@ -159,8 +159,8 @@ def test_a_full_disk_leaves_what_was_there(calls: int, tmp_path: Path, monkeypat
 def test_a_corrupt_block_is_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = EmbeddingCache(Storage(tmp_path), "f", "n")
     cache.append(TEXTS, encode(TEXTS))
-    (row,) = cache.storage.read_rows("embedding")
-    cache.storage.get_path(row["files"]["rows"]).write_bytes(b"rubbish")
+    (row,) = cache.storage.read_rows(EmbeddingRow)
+    cache.storage.get_path(row.files["rows"]).write_bytes(b"rubbish")
     shutil.rmtree(cache.folder)
     for _ in range(2):
         assert cache.find_rows(TEXTS).tolist() == [-1] * 9

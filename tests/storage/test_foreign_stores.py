@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from tests.errors import refused
 from tests.storage.made import make_record, read_contents, save_cell, save_task
 from traube._core.errors import Corrupt
-from traube._storage import Storage
+from traube._storage import CellRow, DocumentRow, Storage
 from traube._storage.backup import copy_results
 from traube._storage.blobs import FolderBlobs, hash_content
 from traube._storage.catalog import CELL, _encode, check_entry
@@ -61,9 +61,21 @@ HOSTILE: dict[str, Any] = {
     "half a character in a card": make_entry(card={"name": "\ud800"}),
     "no card": make_entry(card=None),
     "versions a text": make_entry(versions="x"),
-    "cell without a clusterer": {"table": "cell", "row": {**make_record("c"), "clusterer": None}, "details": {}},
-    "cell with numerics as a text": {"table": "cell", "row": {**make_record("c"), "numerics": "x"}, "details": {}},
-    "cell of a task up": {"table": "cell", "row": {**make_record("c"), "task": "a/../../b"}, "details": {}},
+    "cell without a clusterer": {
+        "table": "cell",
+        "row": {**make_record("c").to_columns(), "clusterer": None},
+        "details": {},
+    },
+    "cell with numerics as a text": {
+        "table": "cell",
+        "row": {**make_record("c").to_columns(), "numerics": "x"},
+        "details": {},
+    },
+    "cell of a task up": {
+        "table": "cell",
+        "row": {**make_record("c").to_columns(), "task": "a/../../b"},
+        "details": {},
+    },
 }
 
 
@@ -112,7 +124,7 @@ SCORES: dict[str, tuple[bool, list[dict[str, Any]]]] = {
 
 @pytest.mark.parametrize(("is_sound", "scores"), SCORES.values(), ids=SCORES.keys())
 def test_scores_have_the_lengths_that_they_say(is_sound: bool, scores: list[dict[str, Any]]) -> None:
-    entry = Entry("cell", make_record("c"), scores=scores)
+    entry = Entry("cell", make_record("c").to_columns(), scores=scores)
     with nullcontext() if is_sound else refused(Corrupt):
         check_entry(entry)
 
@@ -123,7 +135,9 @@ def test_a_table_of_millions_of_scores_is_refused_unread(tmp_path: Path) -> None
     columns = {field.name: pa.nulls(200_000, field.type) for field in _SCORE_SCHEMA}
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("entry.json", json.dumps({"table": "cell", "row": make_record("c"), "details": {}}))
+        archive.writestr(
+            "entry.json", json.dumps({"table": "cell", "row": make_record("c").to_columns(), "details": {}})
+        )
         archive.writestr("scores.parquet", _write_parquet(pa.table(columns, schema=_SCORE_SCHEMA)))
     blob = storage.blobs.put(packed.getvalue())
     (line,) = storage.rebuild()
@@ -204,13 +218,12 @@ def test_a_database_that_others_write_to_gives_no_path(tmp_path: Path) -> None:
     storage = Storage(tmp_path / "data")
     save_task(storage)
     save_cell(storage, 1)
-    assert len(storage.read_rows("cell")) == 1
-    (row,) = storage.read_rows("cell")
+    (row,) = storage.catalog.read_rows(CELL)
     evil = _encode(CELL, {**row, "task": "../../evil"})
     with storage.catalog._engine.connect() as connection, connection.begin():
         connection.execute(sa.update(CELL).values(**evil))
     with refused(Corrupt, "../../evil"):
-        storage.read_rows("cell")
+        storage.read_rows(CellRow)
 
 
 def test_a_stored_card_names_no_folder_to_export_to(tmp_path: Path) -> None:
@@ -220,5 +233,5 @@ def test_a_stored_card_names_no_folder_to_export_to(tmp_path: Path) -> None:
     for name, mteb in (("sound", "BlurbsClusteringS2S.v2"), ("evil", "../../../../evil"), ("absolute", "/tmp/evil")):
         row = {**TASK, "name": name, "versions": manifest, "card": {"name": name, "mteb": mteb}, "state": "checked"}
         storage._enter(Entry("task", row))
-        storage.save("document", {"kind": "corpus", "key": name, "content": {"raw_version": ""}})
+        storage.save(DocumentRow(kind="corpus", key=name, content={"raw_version": ""}))
     assert [name for name in ("sound", "evil", "absolute") if get_card(storage, name)] == ["sound"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.storage.made import read_contents, save_cell, save_task
 from traube._core.errors import TraubeError
-from traube._storage import Storage
+from traube._storage import CellRow, Storage
 from traube._storage.backup import restore_backup, write_backup
 
 HEX = "0123456789abcdef" * 4
@@ -172,7 +172,7 @@ def test_without_a_platform_no_history_is_restored(sound: Path, tmp_path: Path) 
         (line,) = restore_backup(archive, tmp_path / f"{number}", tmp_path / f"checkpoints{number}", adopt)
         assert "not restored" in line
         assert not (tmp_path / f"{number}" / "mlflow.db").exists()
-        assert len(Storage(tmp_path / f"{number}").read_rows("cell")) == 1
+        assert len(Storage(tmp_path / f"{number}").read_rows(CellRow)) == 1
 
 
 def test_what_a_backup_leaves_out_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
-from traube._storage import Storage, open_storage
+from traube._storage import ArtifactRow, CellRow, Storage, TaskRow, open_storage
 from traube._storage.blobs import FolderBlobs
 from traube.tasks import get_source
 from traube.tasks.stored import complete_task, save_corpus, save_rows
@@ -24,15 +24,15 @@ REQUEST = Request(["tickets", "topics"], ["bow", "lsa"], "own", PROTOCOL)
 
 
 def artifact(kind: str) -> Callable[[Storage], str]:
-    return lambda storage: str(storage.read_rows("artifact", kind=kind)[0]["files"]["matrix"])
+    return lambda storage: str(storage.read_rows(ArtifactRow, kind=kind)[0].files["matrix"])
 
 
 BLOBS: dict[str, Callable[[Storage], str]] = {
-    "cell": lambda storage: str(storage.read_rows("cell", task="tickets")[0]["blob"]),
-    "corpus": lambda storage: str(storage.read_rows("task", name="tickets")[0]["files"]["corpus"]),
-    "splits": lambda storage: str(storage.read_rows("task", name="tickets")[0]["files"]["splits"]),
-    "records": lambda storage: str(storage.read_rows("task", name="tickets")[0]["files"]["records"]),
-    "task": lambda storage: str(storage.read_rows("task", name="tickets")[0]["blob"]),
+    "cell": lambda storage: str(storage.read_rows(CellRow, task="tickets")[0].blob),
+    "corpus": lambda storage: str(storage.read_rows(TaskRow, name="tickets")[0].files["corpus"]),
+    "splits": lambda storage: str(storage.read_rows(TaskRow, name="tickets")[0].files["splits"]),
+    "records": lambda storage: str(storage.read_rows(TaskRow, name="tickets")[0].files["records"]),
+    "task": lambda storage: str(storage.read_rows(TaskRow, name="tickets")[0].blob),
     "matrix": artifact("matrix"),
     "reduction": artifact("reduction"),
 }

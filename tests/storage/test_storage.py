@@ -26,7 +26,7 @@ from tests.storage.made import (
     save_task,
 )
 from traube._core.errors import Conflict, Corrupt
-from traube._storage import Score, Storage, open_storage
+from traube._storage import ArtifactRow, CellRow, CheckRow, DocumentRow, EmbeddingRow, Score, Storage, open_storage
 from traube._storage import storage as storages
 from traube._storage.blobs import FolderBlobs
 from traube._storage.catalog import ARTIFACT, CELL, SCORE, SETTING
@@ -43,7 +43,7 @@ def test_a_cell_is_read_as_it_was_stored(storage: Storage, open_storage: Open) -
         np.testing.assert_array_equal(one.replicates, two.replicates)
     cell = other.get_cell(f"{1:016x}")
     assert cell is not None
-    assert (cell["params"], cell["seed"], cell["clusters"], cell["seconds"]) == (
+    assert (cell.params, cell.seed, cell.clusters, cell.seconds) == (
         {"kmeans": {"n_init": 10}},
         42,
         None,
@@ -109,8 +109,8 @@ def test_the_task_that_was_ingested_last_counts_and_splits_of_before_stay(storag
     storage.set_task_state("fruit", "checked")
     row = storage.get_task("fruit")
     assert row is not None
-    assert (row["data_version"], row["state"]) == ("d2", "checked")
-    pd.testing.assert_frame_equal(storage.read_table(row["files"]["splits"]), make_splits())
+    assert (row.data_version, row.state) == ("d2", "checked")
+    pd.testing.assert_frame_equal(storage.read_table(row.files["splits"]), make_splits())
     assert storage.read_splits("d1")[["level", "name", "size", "classes"]].to_numpy().tolist()[:2] == [
         ["fine", "s0", 8, 3],
         ["coarse", "s0", 8, 3],
@@ -119,16 +119,16 @@ def test_the_task_that_was_ingested_last_counts_and_splits_of_before_stay(storag
     save_task(storage, "d1")  # the data is again as it was
     row = storage.get_task("fruit")
     assert row is not None
-    assert row["data_version"] == "d1"
+    assert row.data_version == "d1"
 
 
 def test_files_are_found_by_their_input_key(storage: Storage, open_storage: Open) -> None:
-    storage.save("artifact", {"kind": "reduction", "key": "k", "texts": 9, "seconds": 2.0}, {"points.npy": b"123"})
-    (row,) = open_storage("two").read_rows("artifact", kind="reduction", key="k")
-    path = open_storage("two").get_path(row["files"]["points.npy"])
-    assert (path.read_bytes(), row["seconds"], row["memory"]) == (b"123", 2.0, None)
-    storage.save("embedding", {"fingerprint": "f", "numerics": "n", "block": "b1", "texts": 2}, {"vectors": b"1"})
-    assert [row["texts"] for row in storage.read_rows("embedding", fingerprint="f", numerics="n")] == [2]
+    storage.save(ArtifactRow(kind="reduction", key="k", texts=9, seconds=2.0), {"points.npy": b"123"})
+    (row,) = open_storage("two").read_rows(ArtifactRow, kind="reduction", key="k")
+    path = open_storage("two").get_path(row.files["points.npy"])
+    assert (path.read_bytes(), row.seconds, row.memory) == (b"123", 2.0, None)
+    storage.save(EmbeddingRow(fingerprint="f", numerics="n", block="b1", texts=2), {"vectors": b"1"})
+    assert [row.texts for row in storage.read_rows(EmbeddingRow, fingerprint="f", numerics="n")] == [2]
 
 
 ACTIONS = st.one_of(
@@ -151,15 +151,13 @@ def test_a_catalog_is_made_again_to_the_row(actions: list[tuple[str, object, obj
         elif action == "task":
             save_task(storage, str(key))
         elif action == "document":
-            storage.save("document", {"kind": "setting", "key": key, "content": content, "cells": []}, {"x": b"x"})
+            storage.save(DocumentRow(kind="setting", key=key, content=content, cells=[]), {"x": b"x"})
         elif action == "artifact":
-            storage.save("artifact", {"kind": "reduction", "key": key}, {"x": str(content).encode()})
+            storage.save(ArtifactRow(kind="reduction", key=key), {"x": str(content).encode()})
         elif action == "check":
-            storage.save(
-                "check", {"task": "fruit", "data_version": "d1", "name": key, "passed": content, "examples": []}
-            )
+            storage.save(CheckRow(task="fruit", data_version="d1", name=key, passed=content))
         else:
-            storage.remove("cell", [{"cell_id": f"{key:016x}"}])
+            storage.remove([make_record(f"{key:016x}")])
     before = read_contents(storage)
     assert storage.rebuild() == []
     assert read_contents(storage) == before
@@ -211,13 +209,13 @@ def test_half_a_blob_of_a_killed_writer_is_deleted_after_a_day(tmp_path: Path) -
 
 def test_a_document_keeps_its_cells_and_files(storage: Storage) -> None:
     ids = [save_cell(storage, number) for number in (1, 2)]
-    night = {"kind": "night", "key": "2026-11-24", "content": {"cells": 1}, "cells": ids[:1]}
-    storage.save("document", night, {"table.csv": b"a,b"})
-    assert storage.remove("cell", storage.read_rows("cell")) == 1
+    night = DocumentRow(kind="night", key="2026-11-24", content={"cells": 1}, cells=ids[:1])
+    storage.save(night, {"table.csv": b"a,b"})
+    assert storage.remove(storage.read_rows(CellRow)) == 1
     assert storage.read_cells()["cell_id"].tolist() == ids[:1]
     assert (storage.clean(seconds=0), storage.clean(seconds=0)) == ((1, 0), (0, 1))
-    (kept,) = storage.read_rows("document", kind="night")
-    assert storage.blobs.get(kept["files"]["table.csv"]) == b"a,b"
+    (kept,) = storage.read_rows(DocumentRow, kind="night")
+    assert storage.blobs.get(kept.files["table.csv"]) == b"a,b"
 
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])
@@ -225,9 +223,9 @@ def test_what_was_removed_long_ago_leaves_nothing(
     storage: Storage, is_rebuilt: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The catalog of a year would hold mostly what is no longer there."""
-    storage.save("artifact", {"kind": "reduction", "key": "stays"}, {"x": b"stays"})
-    storage.save("artifact", {"kind": "reduction", "key": "goes"}, {"x": b"goes"})
-    storage.remove("artifact", [{"kind": "reduction", "key": "goes"}])
+    storage.save(ArtifactRow(kind="reduction", key="stays"), {"x": b"stays"})
+    storage.save(ArtifactRow(kind="reduction", key="goes"), {"x": b"goes"})
+    storage.remove([ArtifactRow(kind="reduction", key="goes")])
 
     storage.clean(seconds=0)
     assert count_rows(storage, ARTIFACT) == 2  # copies of this week bring back nothing that was removed
@@ -240,7 +238,7 @@ def test_what_was_removed_long_ago_leaves_nothing(
         assert count_rows(storage, ARTIFACT) == 1
     assert (storage.clean(seconds=0), storage.clean(seconds=0)) == ((1, 0), (0, 1))
     assert storage.rebuild() == [] and count_rows(storage, ARTIFACT) == 1
-    assert [row["key"] for row in storage.read_rows("artifact")] == ["stays"]
+    assert [row.key for row in storage.read_rows(ArtifactRow)] == ["stays"]
 
 
 def test_a_blob_that_clean_deletes_under_its_writer_is_put_again(
@@ -256,7 +254,7 @@ def test_a_blob_that_clean_deletes_under_its_writer_is_put_again(
         return enter(*arguments, **others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(storage.catalog, "enter", enter_late)
-    storage.save("artifact", {"kind": "reduction", "key": "k"}, {"x": b"of a run that was killed"})
+    storage.save(ArtifactRow(kind="reduction", key="k"), {"x": b"of a run that was killed"})
     assert storage.blobs.get(orphan) == b"of a run that was killed"
 
 
@@ -287,7 +285,7 @@ def test_a_cell_whose_blob_is_gone_counts_as_absent_from_then_on(storage: Storag
     cell_id = save_cell(storage, 1)
     cell = storage.get_cell(cell_id)
     assert cell is not None
-    storage.blobs.delete(cell["blob"])
+    storage.blobs.delete(cell.blob)
     with refused(Corrupt, "traube run"):
         storage.read_assignments(cell_id)
     assert storage.get_cell(cell_id) is None

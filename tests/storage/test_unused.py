@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
 from traube._reports.tables import leaderboard
-from traube._storage import Storage, open_storage, unused
+from traube._storage import ArtifactRow, CellRow, EmbeddingRow, Storage, open_storage, unused
 from traube._storage.catalog import MARK
 from traube._storage.costs import NO_TASK, read_costs, save_cost
 from traube._storage.storage import WEEK
@@ -110,8 +111,7 @@ def put(path: Path, seconds: float = DAY) -> Path:
 def put_reduction(storage: Storage, key: str, seconds: float = DAY) -> None:
     """Store a reduction that no cell needs, of that age."""
     created = datetime.fromtimestamp(time.time() - seconds, UTC).isoformat()
-    row = {"kind": REDUCTION, "key": key, "bytes": 10, "created": created}
-    storage.save("artifact", row, {"matrix": b"0123456789"})
+    storage.save(ArtifactRow(kind=REDUCTION, key=key, bytes=10, created=created), {"matrix": b"0123456789"})
 
 
 @pytest.fixture(autouse=True)
@@ -133,9 +133,9 @@ def test_costs_of_models_that_are_gone_go(bench: Workbench) -> None:
 
 def test_what_is_used_is_never_listed(bench: Workbench) -> None:
     open_cache(bench.storage, load_model("minilm")).append(["a text"], np.ones((1, 4), dtype=np.float32))
-    bench.storage.save("artifact", {"kind": "pages", "key": "of a paper"}, {"scores": b"0123456789"})
-    kinds = {row["kind"] for row in bench.storage.read_rows("artifact")}
-    assert kinds == {"matrix", REDUCTION, "pages"} and bench.storage.read_rows("embedding")
+    bench.storage.save(ArtifactRow(kind="pages", key="of a paper"), {"scores": b"0123456789"})
+    kinds = {row.kind for row in bench.storage.read_rows(ArtifactRow)}
+    assert kinds == {"matrix", REDUCTION, "pages"} and bench.storage.read_rows(EmbeddingRow)
     assert find(bench) == []
 
 
@@ -162,7 +162,7 @@ def test_what_is_unused_is_listed_with_its_size_and_removed_and_no_number_is_ano
     assert names(found) == {f"{OWNER}-0", OWNER, f".x.json.{'0' * 32}.json"}
     assert [entry.size for entry in found] == [10, 10, 10] and all(entry.reason for entry in found)
     assert remove(found) == found and find(bench) == []
-    assert not bench.storage.read_rows("artifact", kind=REDUCTION, key=f"{OWNER}-0")
+    assert not bench.storage.read_rows(ArtifactRow, kind=REDUCTION, key=f"{OWNER}-0")
     for _ in range(2):  # what nothing refers to is marked, then deleted
         bench.storage.clean(seconds=0)
     assert plan(request(), bench.storage).count == 0 and bench.storage.verify() == []
@@ -210,8 +210,8 @@ def test_what_is_young_or_locked_is_left_alone(bench: Workbench, home: Path, mon
 
 
 def test_clusters_that_wait_for_their_scores_and_their_reductions_stay(bench: Workbench) -> None:
-    for row in bench.storage.read_rows("cell"):
-        bench.storage.save_cell({**row, "status": "clustered"}, bench.storage.read_assignments(row["cell_id"]))
+    for row in bench.storage.read_rows(CellRow):
+        bench.storage.save_cell(replace(row, status="clustered"), bench.storage.read_assignments(row.cell_id))
     assert find(bench) == []
     found = plan(request(), bench.storage)
     assert found.count == 2 and not found.to_cluster

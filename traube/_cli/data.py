@@ -219,7 +219,7 @@ def restore(file: _File) -> None:
     Every blob is compared with its checksum. The data directory is TRAUBE_HOME, checkpoints go
     to TRAUBE_CHECKPOINTS. An archive that holds anything else than a backup does is refused.
     """
-    from traube._storage import open_storage
+    from traube._storage import CellRow, open_storage
     from traube._storage.backup import restore_backup
     from traube._storage.backup_contents import MLFLOW
 
@@ -238,7 +238,7 @@ def restore(file: _File) -> None:
             lines.append(str(error))
     for line in lines + _publish(paths.home()):
         err.print(escape(line))
-    cells = pluralize(len(storage.read_rows("cell")), "cell")
+    cells = pluralize(len(storage.read_rows(CellRow)), "cell")
     rest = f"; {pluralize(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""
     out.print(f"restored: {cells} in {escape(str(paths.home()))}{rest}", soft_wrap=True, highlight=False)
 

@@ -132,8 +132,8 @@ def freeze(
     assignments = storage.read_assignments(candidate.cells[0])
     rows = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
     clusters = rows.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
-    method = Method.from_record(cell)
-    values, seed = vectors.subset(split.rows).load(), int(cell["seed"] or 0)
+    method, seed = Method(**cell.params), cell.seed or 0
+    values = vectors.subset(split.rows).load()
     texts = task.texts_at(split.rows)
     points = values
     if method.reduces:

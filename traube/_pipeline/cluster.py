@@ -23,7 +23,7 @@ from traube._pipeline import deep, units
 from traube._pipeline.cell import Cell
 from traube._pipeline.executors import Executor, Failure, Job
 from traube._pipeline.units import Reduced, SplitClustering
-from traube._storage import Storage
+from traube._storage import ArtifactRow, CellRow, Storage
 from traube.components import Component, Method
 from traube.components.deep import is_collapsed
 from traube.models import Model, Similarity, Vectors
@@ -149,8 +149,8 @@ def _run_clusterings(
                         progress.done("cells", 1)
                         yield unfinished.result()
                 elif isinstance(outcome, Reduced):  # its clusterings start now; with one that failed they have failed
-                    path, about = reductions[job], {"seconds": outcome.cost.seconds, "memory": outcome.cost.memory}
-                    blob = store_matrix(work.storage, REDUCTION, path.name, outcome.points, **about)
+                    path = reductions[job]
+                    blob = store_matrix(work.storage, REDUCTION, path.name, outcome.points, outcome.cost)
                     try:
                         path.hardlink_to(blob)  # its clusterings look for it under this name
                     except OSError:  # on another disk
@@ -235,12 +235,14 @@ class _Unfinished:
             }
         )
 
-        kept = [self.storage.read_rows("artifact", kind=REDUCTION, key=key) for key in self.reductions]
-        known = [row for rows in kept for row in rows if row["seconds"] is not None]
+        reductions = [
+            row for key in self.reductions for row in self.storage.read_rows(ArtifactRow, kind=REDUCTION, key=key)
+        ]
+        seconds = [row.seconds for row in reductions if row.seconds is not None]
         cost = None
-        if len(known) >= len(kept):
-            memory = float(np.max([self.memory, *(row["memory"] or math.nan for row in known)]))
-            cost = Cost(sum(sizes), self.seconds + sum(row["seconds"] for row in known), memory)
+        if len(seconds) == len(self.reductions):
+            memory = float(np.max([self.memory, *(row.memory or math.nan for row in reductions)]))
+            cost = Cost(sum(sizes), self.seconds + sum(seconds), memory)
 
         if not self.cell.method.trains:
             return CellResult(self.cell, "done", "", assignments, self.seconds, cost)
@@ -332,9 +334,7 @@ def locate_reduction(storage: Storage, *key: Any) -> Path | None:
     return locate_matrix(storage, REDUCTION, make_reduction_key(*key))
 
 
-def locate_reduction_of(storage: Storage, cell: Mapping[str, Any], text_ids: NDArray[np.object_]) -> Path | None:
-    """Return the file of the reduced vectors that a stored cell clustered, a row of CELL_COLUMNS; None if it is not kept."""
-    seed = 0 if pd.isna(cell["seed"]) else int(cell["seed"])
-    return locate_reduction(
-        storage, cell["fingerprint"], cell["numerics"]["model"], Method.from_record(cell), seed, text_ids
-    )
+def locate_reduction_of(storage: Storage, cell: CellRow, text_ids: NDArray[np.object_]) -> Path | None:
+    """Return the file of the reduced vectors that a stored cell clustered; None if it is not kept."""
+    method, seed = Method(**cell.params), cell.seed or 0
+    return locate_reduction(storage, cell.fingerprint, cell.numerics["model"], method, seed, text_ids)

@@ -19,7 +19,7 @@ from traube._core.measure import Cost, measure
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.executors import Executor, cores
 from traube._pipeline.forgotten import read_forgotten
-from traube._storage import Storage
+from traube._storage import CellRow, Storage
 from traube._storage.costs import NO_TASK, save_cost
 from traube._storage.embedding_cache import EmbeddingCache
 from traube.models import Encoder, Model, Precision, Vectors, fingerprint_on, load_model, model_cards
@@ -52,8 +52,8 @@ def make_matrix_key(model: Model, corpus_version: str) -> str:
 
 def list_owners(storage: Storage, precisions: Iterable[Precision | None]) -> set[str]:
     """Return the prefixes of the names of the vectors that stored cells, or models as they are now, use."""
-    rows, forgotten = storage.read_rows("cell"), read_forgotten(storage)
-    owners = {name_vectors(row["fingerprint"], row["numerics"]["model"]) for row in rows}
+    rows, forgotten = storage.read_rows(CellRow), read_forgotten(storage)
+    owners = {name_vectors(row.fingerprint, row.numerics["model"]) for row in rows}
     corpora = {manifest.corpus_version for task in storage.list_tasks() if (manifest := get_manifest(storage, task))}
     at_hand = [name for name, card in model_cards().items() if name not in forgotten and not is_packed(card)]
     for name, precision in product(at_hand, {None, *precisions}):
@@ -211,7 +211,7 @@ def _embed_corpus(
             values = model.encoder.encode(texts)
         cost, encoded = Cost(n, taken.seconds_on(), taken.memory), n
         save_cost(storage, task, fingerprint_on(model, corpus_version), cost)
-        path = store_matrix(storage, MATRIX, key, values, seconds=cost.seconds, memory=cost.memory)
+        path = store_matrix(storage, MATRIX, key, values, cost)
         progress.done("texts", n)
     matrix = open_matrix(path)
     return Vectors(path, np.arange(n, dtype=np.int64), matrix.shape[1], is_sparse=sparse.issparse(matrix)), encoded

@@ -1,7 +1,7 @@
 """The record that every cell keeps besides its id. `Recorder` is the only writer of cells."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,8 +12,7 @@ from traube._core.errors import Busy
 from traube._core.measure import Cost
 from traube._core.versions import get_versions
 from traube._pipeline.cell import Cell
-from traube._storage import Lease, Score, Storage
-from traube._storage.storage import CELL_COLUMNS
+from traube._storage import CellRow, Lease, Score, Storage
 
 LIBRARIES = (
     "traube",
@@ -51,8 +50,8 @@ def record(
     cost: Cost | None = None,
     device: str = "cpu",
     run_id: str = "",
-) -> dict[str, Any]:
-    """Return the record of a cell, by `traube._storage.storage.CELL_COLUMNS`.
+) -> CellRow:
+    """Return the record of a cell.
 
     Parameters
     ----------
@@ -71,21 +70,21 @@ def record(
     run_id : str, default=""
         The run that requested the cell.
     """
-    return {
-        **{name: getattr(cell, name) for name in CELL_COLUMNS if hasattr(cell, name)},
-        "reducer": cell.method.reducer,
-        "clusterer": cell.method.clusterer,
-        "params": cell.method.params(),
-        "library_versions": library_versions(),
-        "device": device,
-        "run_id": run_id,
-        "seconds": round(seconds, 3),
-        "texts": cost and cost.texts,
-        "total_seconds": cost and cost.seconds,
-        "memory": cost and cost.memory,
-        "status": status,
-        "reason": reason,
-    }
+    return CellRow(
+        **{each.name: getattr(cell, each.name) for each in fields(CellRow) if hasattr(cell, each.name)},
+        reducer=cell.method.reducer,
+        clusterer=cell.method.clusterer,
+        params=cell.method.params(),
+        library_versions=library_versions(),
+        device=device,
+        run_id=run_id,
+        seconds=round(seconds, 3),
+        texts=None if cost is None else cost.texts,
+        total_seconds=None if cost is None else cost.seconds,
+        memory=None if cost is None else cost.memory,
+        status=status,
+        reason=reason,
+    )
 
 
 def make_scores(table: pd.DataFrame, splits: pd.DataFrame) -> list[Score]:
@@ -129,8 +128,8 @@ class Recorder:
         The cell counts once it is scored. The histories say how the clusterer was trained: by split and level, an
         entry for each epoch.
         """
-        entry = self._record(cell, "clustered", seconds=seconds, cost=cost)
-        self._save(entry, assignments[["split", "level", "item", "cluster"]], histories=histories)
+        row = self._record(cell, "clustered", seconds=seconds, cost=cost)
+        self._save(row, assignments[["split", "level", "item", "cluster"]], histories=histories)
 
     def save_scores(self, cell: Cell, scores: pd.DataFrame) -> None:
         """Keep the scores (split, level, metric, value, replicates) of a clustered cell; it counts from now on."""
@@ -144,22 +143,22 @@ class Recorder:
 
     def update(self, cell: Cell, status: str, reason: str = "", scores: Sequence[Score] = ()) -> None:
         """Keep the outcome of a clustered cell, with its clusters and their cost; the reason says why there are no scores."""
-        storage, entry = self.storage, self._record(cell, status, reason=reason)
-        assignments, clustered = storage.read_assignments(cell.cell_id), storage.get_cell(cell.cell_id) or {}
-        entry |= {name: clustered[name] for name in ("seconds", "texts", "total_seconds", "memory")}
-        histories = storage.read_histories(cell.cell_id)
-        self._save(entry, assignments, scores, histories=histories)
+        assignments, histories = self.storage.read_assignments(cell.cell_id), self.storage.read_histories(cell.cell_id)
+        (clustered,) = self.storage.read_rows(CellRow, cell_id=cell.cell_id)
+        costs = {name: getattr(clustered, name) for name in ("seconds", "texts", "total_seconds", "memory")}
+        row = replace(self._record(cell, status, reason=reason), **costs)
+        self._save(row, assignments, scores, histories=histories)
 
     def save_failure(self, cell: Cell, status: str, reason: str) -> None:
         """Note that a cell is failed, unsupported or unavailable, and why."""
         self._save(self._record(cell, status, reason=reason))
 
-    def _save(self, entry: dict[str, Any], *of_cell: Any, **more: Any) -> None:
-        if not self.storage.save_cell(entry, *of_cell, **more, lease=self.lease):
+    def _save(self, row: CellRow, *of_cell: Any, **more: Any) -> None:
+        if not self.storage.save_cell(row, *of_cell, **more, lease=self.lease):
             raise Busy(
-                f"{entry['task']} under {entry['model']}: this process stood still for so long that another one may "
+                f"{row.task} under {row.model}: this process stood still for so long that another one may "
                 "have taken over; `traube run` computes what is left"
             )
 
-    def _record(self, cell: Cell, status: str, **known: Any) -> dict[str, Any]:
+    def _record(self, cell: Cell, status: str, **known: Any) -> CellRow:
         return record(cell, status, device=self.device, run_id=self.run_id, **known)

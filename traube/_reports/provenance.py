@@ -15,7 +15,7 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.record import library_versions
 from traube._reports.found import describe_counts, found_k
 from traube._reports.tables import metric_of
-from traube._storage import Storage
+from traube._storage import CellRow, Storage
 from traube.components.method import is_method, name_methods
 from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
@@ -60,8 +60,9 @@ def trace_provenance(
         found_k(storage, traced, {name: p.split_set for name, p in protocols.items()}),
     )
     records = traced.astype(object).where(traced.notna(), None).to_dict("records")
+    rows = {row.cell_id: row for row in storage.read_rows(CellRow, task=task, model=model)}
     for record in records:
-        record["prompt"] = _find_prompt(protocols.get(record["protocol"]), record)
+        record["prompt"] = _find_prompt(protocols.get(record["protocol"]), rows[record["cell_id"]])
         record["seed"] = None if record["seed"] is None else int(record["seed"])
         cell_scores = values[values["cell_id"] == record["cell_id"]]
         metric = metric_of(card, protocols.get(record["protocol"]), cell_scores["metric"])
@@ -69,61 +70,57 @@ def trace_provenance(
         record["scores"] = {f"{level} {metric}": float(mean) for level, mean in means.items() if pd.notna(mean)}
         own_k = counts[counts["cell_id"] == record["cell_id"]].itertuples()
         record |= {f"{of.level} clusters": describe_counts(of.found_k, of.true_k) for of in own_k}
-        changes = [*changed_since(storage, protocols, record), *_of_raw_data(storage, task)]
+        changes = [*changed_since(storage, protocols, rows[record["cell_id"]]), *_of_raw_data(storage, task)]
         record["changed_since"] = [str(change) for change in changes]
     return records
 
 
-def _find_prompt(protocol: Protocol | None, record: Mapping[str, Any]) -> str | None:
+def _find_prompt(protocol: Protocol | None, cell: CellRow) -> str | None:
     """Return the prompt that a cell's texts had; None if its model is no longer the same, so that nobody knows."""
     try:
-        model = load_model(record["model"], precision=protocol.precision if protocol else None)
-        is_same = model.corpus_bound or model.fingerprint == record["fingerprint"]
+        model = load_model(cell.model, precision=protocol.precision if protocol else None)
+        is_same = model.corpus_bound or model.fingerprint == cell.fingerprint
         return get_model_prompt(model) if is_same else None
     except TraubeError:
         return None
 
 
-def changed_since(storage: Storage, protocols: Mapping[str, Protocol], record: Mapping[str, Any]) -> list[Change]:
+def changed_since(storage: Storage, protocols: Mapping[str, Protocol], cell: CellRow) -> list[Change]:
     """Return the differences between now and the time when a cell was computed."""
-    manifest, protocol = get_manifest(storage, record["task"]), protocols.get(record["protocol"])
+    manifest, protocol = get_manifest(storage, cell.task), protocols.get(cell.protocol)
     changes = []
     if manifest is None:
         changes.append(Change(ChangeKind.DATA, "the task's data is not there"))
-    elif manifest.data_version != record["data_version"]:
-        changes.append(Change(ChangeKind.DATA, "data version", record["data_version"], manifest.data_version))
+    elif manifest.data_version != cell.data_version:
+        changes.append(Change(ChangeKind.DATA, "data version", cell.data_version, manifest.data_version))
     try:
         precision = protocol.precision if protocol else None
-        model = load_model(record["model"], precision=precision)
-        present = fingerprint_on(model, manifest.corpus_version) if manifest else record["fingerprint"]
-        if present != record["fingerprint"]:
-            changes.append(Change(ChangeKind.MODEL, "model fingerprint", record["fingerprint"], present))
+        model = load_model(cell.model, precision=precision)
+        present = fingerprint_on(model, manifest.corpus_version) if manifest else cell.fingerprint
+        if present != cell.fingerprint:
+            changes.append(Change(ChangeKind.MODEL, "model fingerprint", cell.fingerprint, present))
     except TraubeError as error:
         changes.append(Change(ChangeKind.MODEL, f"the model cannot be had: {error}"))
     if protocol is None:
-        changes.append(Change(ChangeKind.PROTOCOL, f"protocol {record['protocol']} is no longer in params.yaml"))
-    elif (
-        protocol.for_task(record["task"]).method(f"{record['reducer']}/{record['clusterer']}").params()
-        != record["params"]
-    ):
+        changes.append(Change(ChangeKind.PROTOCOL, f"protocol {cell.protocol} is no longer in params.yaml"))
+    elif protocol.for_task(cell.task).method(f"{cell.reducer}/{cell.clusterer}").params() != cell.params:
         changes.append(Change(ChangeKind.PARAMETERS, "the method's parameters in params.yaml"))
-    clusters = None if pd.isna(record["clusters"]) else int(record["clusters"])
     for kind, what, then, now in (
-        (ChangeKind.CLUSTERING_CODE, "clustering code version", record["code_version"], CLUSTERING_VERSION),
-        (ChangeKind.SCORING_CODE, "scoring code version", record["scoring_version"], SCORING_VERSION),
+        (ChangeKind.CLUSTERING_CODE, "clustering code version", cell.code_version, CLUSTERING_VERSION),
+        (ChangeKind.SCORING_CODE, "scoring code version", cell.scoring_version, SCORING_VERSION),
         (
             ChangeKind.CLUSTERS,
             "the card's number of clusters",
-            clusters,
-            manifest.card.clusters if manifest else clusters,
+            cell.clusters,
+            manifest.card.clusters if manifest else cell.clusters,
         ),
     ):
         if then != now:
             changes.append(Change(kind, what, then, now))
-    if by := find_version_changes(record):
+    if by := find_version_changes(cell.numerics, cell.reducer, cell.clusterer, cell.model):
         changes.append(Change(ChangeKind.NUMERICS, f"computed by other versions: {', '.join(map(str, by))}"))
     versions = library_versions()
-    for name, then in record["library_versions"].items():
+    for name, then in cell.library_versions.items():
         if then != versions.get(name):
             changes.append(Change(ChangeKind.LIBRARY, name, then, versions.get(name)))
     return changes

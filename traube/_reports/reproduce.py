@@ -20,7 +20,7 @@ from traube._pipeline.plan import Plan
 from traube._pipeline.run import cluster, score
 from traube._pipeline.workbench import Given, Workbench
 from traube._reports.provenance import changed_since
-from traube._storage import Storage
+from traube._storage import CellRow, Storage
 from traube.components import Method
 from traube.models import load_model
 from traube.tasks import get_source
@@ -69,23 +69,21 @@ def reproduce(
         raise Unknown(f"unknown cell '{cell_id}': no stored one begins so; `traube provenance` shows the ids of cells")
     if len(matching) > 1:
         raise Conflict(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
-    record = matching.iloc[0].to_dict()
+    (row,) = storage.read_rows(CellRow, cell_id=matching["cell_id"].iloc[0])
     if select_kind(matching, CLUSTERINGS).empty:
-        get_source(record["task"])  # refuses pairs
-    if record["status"] != "done":
-        raise Missing(
-            f"cell {record['cell_id']} is {record['status']} ({record['reason']}): there is no score to compare with"
-        )
-    changed = changed_since(storage, protocols, record)
+        get_source(row.task)  # refuses pairs
+    if row.status != "done":
+        raise Missing(f"cell {row.cell_id} is {row.status} ({row.reason}): there is no score to compare with")
+    changed = changed_since(storage, protocols, row)
     gone = [str(change) for change in changed if change.kind in GONE]
     if gone:
-        raise Missing(f"cell {record['cell_id']} cannot be computed again: {'; '.join(gone)}")
-    protocol = protocols.get(record["protocol"])
-    model = load_model(record["model"], precision=protocol.precision if protocol else None)
-    cell = _cell_of(record, protocol)
+        raise Missing(f"cell {row.cell_id} cannot be computed again: {'; '.join(gone)}")
+    protocol = protocols.get(row.protocol)
+    model = load_model(row.model, precision=protocol.precision if protocol else None)
+    cell = _cell_of(row, protocol)
     with TemporaryDirectory(prefix="traube-") as name, make_executor() as executor:
         workbench, fresh = Workbench(storage, executor), Workbench.at(Path(name), executor)
-        task = workbench.task(record["task"])
+        task = workbench.task(row.task)
         new, old = fresh.vectors(task, model, progress), workbench.vectors(task, model)
         deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
         scratch = replace(fresh, given={task.name: Given(task, old)})
@@ -99,20 +97,18 @@ def reproduce(
     keys, items = ["split", "level", "metric"], ["split", "level", "item"]
     before = storage.read_scores(matching)[[*keys, "value"]].rename(columns={"value": "stored"})
     both = before.merge(again[[*keys, "value"]].rename(columns={"value": "again"}), on=keys, how="outer")
-    joined = storage.read_assignments(record["cell_id"]).merge(clusters, on=items, how="outer", suffixes=("", "_again"))
+    joined = storage.read_assignments(row.cell_id).merge(clusters, on=items, how="outer", suffixes=("", "_again"))
     equal = bool((joined["cluster"] == joined["cluster_again"]).all())
-    return Reproduction(record["cell_id"], both, equal, deviation, changed)
+    return Reproduction(row.cell_id, both, equal, deviation, changed)
 
 
-def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> ClusteringCell:
-    as_stored = ("task", "family", "model", "fingerprint", "protocol", "data_version")
+def _cell_of(row: CellRow, protocol: Protocol | None) -> ClusteringCell:
+    as_stored = ("task", "family", "model", "fingerprint", "protocol", "data_version", "seed", "clusters")
     return ClusteringCell(
-        **{name: record[name] for name in as_stored},
-        method=Method.from_record(record),
-        seed=None if pd.isna(record["seed"]) else int(record["seed"]),
+        **{name: getattr(row, name) for name in as_stored},
+        method=Method(**row.params),
         split_set=protocol.split_set if protocol else "default",
-        model_numerics=tuple(record["numerics"]["model"].items()),
-        clusters=None if pd.isna(record["clusters"]) else int(record["clusters"]),
+        model_numerics=tuple(row.numerics["model"].items()),
     )
 
 

@@ -3,6 +3,21 @@
 from traube._storage.documents import Document
 from traube._storage.entries import Score, write_table
 from traube._storage.leases import Lease
+from traube._storage.rows import ArtifactRow, CellRow, CheckpointRow, CheckRow, DocumentRow, EmbeddingRow, TaskRow
 from traube._storage.storage import Storage, open_storage
 
-__all__ = ["Document", "Lease", "Score", "Storage", "open_storage", "write_table"]
+__all__ = [
+    "ArtifactRow",
+    "CellRow",
+    "CheckRow",
+    "CheckpointRow",
+    "Document",
+    "DocumentRow",
+    "EmbeddingRow",
+    "Lease",
+    "Score",
+    "Storage",
+    "TaskRow",
+    "open_storage",
+    "write_table",
+]

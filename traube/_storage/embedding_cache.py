@@ -23,6 +23,7 @@ from traube._core.errors import Corrupt, Malformed
 from traube._core.files import locked, write_json
 from traube._core.system_errors import explain_errors
 from traube._storage.blobs import hash_content
+from traube._storage.rows import EmbeddingRow
 from traube._storage.storage import Storage
 
 RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])
@@ -88,32 +89,38 @@ class EmbeddingCache:
         """Fetch the blocks that are not in the local copy, and store the rows that are in no block."""
         if self.storage.catalog.is_read_only:
             return
-        key = {"fingerprint": self.fingerprint, "numerics": self.numerics}
-        blocks, taken = self._compare(key)
+        blocks, taken = self._compare()
         if blocks.keys() == taken.keys() and not self._cut_untaken(taken):
             return
         with self._hold_lock():
-            blocks, taken = self._compare(key)
+            blocks, taken = self._compare()
             for name in sorted(blocks.keys() - taken.keys()):
                 try:
-                    taken[name] = self._take(self.storage.blobs.get(blocks[name]))
+                    taken[name] = self._take(self.storage.blobs.get(blocks[name].files["rows"]))
                 except Corrupt as error:  # nodes that have its rows store them again; others encode its texts again
                     sys.stderr.write(f"{error}\n")
-                    self.storage.remove("embedding", [{**key, "block": name}])
+                    self.storage.remove([blocks[name]])
             for first, last in self._cut_untaken(taken):
                 file = io.BytesIO()  # two arrays in NumPy's format: records, then vectors
                 for rows in (self._read()[0], self.open_vectors()):
                     np.save(file, rows[first:last], allow_pickle=False)
                 content = file.getvalue()
                 name = hash_content(content)
-                row = {**key, "block": name, "texts": last - first, "bytes": len(content)}
-                self.storage.save("embedding", row, {"rows": content})
+                row = EmbeddingRow(
+                    fingerprint=self.fingerprint,
+                    numerics=self.numerics,
+                    block=name,
+                    texts=last - first,
+                    bytes=len(content),
+                )
+                self.storage.save(row, {"rows": content})
                 taken[name] = (first, last)
             write_json(self.folder / BLOCKS, taken)
 
-    def _compare(self, key: dict[str, str]) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
-        """Return the blobs of the blocks in the storage, and the rows of those of them that are in the local copy."""
-        blocks = {row["block"]: row["files"]["rows"] for row in self.storage.read_rows("embedding", **key)}
+    def _compare(self) -> tuple[dict[str, EmbeddingRow], dict[str, tuple[int, int]]]:
+        """Return the blocks in the storage, and the rows of those of them that are in the local copy."""
+        stored = self.storage.read_rows(EmbeddingRow, fingerprint=self.fingerprint, numerics=self.numerics)
+        blocks = {row.block: row for row in stored}
         return blocks, {name: rows for name, rows in self._read_taken().items() if name in blocks}
 
     def _take(self, content: bytes) -> tuple[int, int]:

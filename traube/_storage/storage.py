@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -33,8 +33,10 @@ from traube._storage.catalog import Catalog, list_blobs, open_catalog
 from traube._storage.documents import Document
 from traube._storage.entries import FIRST, NAME_AT, Entry, Score, make_score_rows, read_table, write_table
 from traube._storage.leases import Lease, hold
+from traube._storage.rows import CatalogRow, CellRow, DocumentRow, TaskRow
 
 D = TypeVar("D", bound=Document)
+R = TypeVar("R", bound=CatalogRow)
 DAY = 86_400.0  # seconds
 WEEK = 7 * DAY
 HASTE = 2.0  # seconds that a finished cell waits for a server before it is kept here
@@ -191,8 +193,8 @@ class Storage:
         state : {"ingested", "checked", "blocked"}, default="ingested"
             How far it is.
         """
-        row: dict[str, Any] = {"name": name, "data_version": versions["data_version"], "type": kind, "state": state}
-        row |= {"versions": dict(versions), "card": dict(card)}
+        version = versions["data_version"]
+        row = TaskRow(name=name, data_version=version, type=kind, state=state, versions=dict(versions), card=dict(card))
         files = {table: write_table(frame) for table, frame in frames.items()}
         tested = splits[splits["part"] == "test"].rename(columns={"split": "name"})
         labels = tested.groupby(["split_set", "name", "level"], sort=False)["label"]
@@ -200,7 +202,7 @@ class Storage:
         scored_splits = scored_splits.assign(
             position=scored_splits.groupby("split_set").cumcount()
         )  # in the order of first occurrence
-        self._enter(Entry("task", row, {"splits": scored_splits.to_dict("records")}), files)
+        self._enter(Entry("task", row.to_columns(), {"splits": scored_splits.to_dict("records")}), files)
 
     def save_splits_of(self, data_version: str, splits: pd.DataFrame) -> None:
         """Store the splits of a task that is not stored itself, unless they are stored already."""
@@ -211,15 +213,16 @@ class Storage:
         """Set the state of a task (ingested, checked or blocked), and its card if the card has changed."""
         if (row := self.get_task(name)) is None:
             raise Missing(f"task '{name}' is not ingested; `traube run --task {name}` ingests it")
-        self._enter(self._make_entry("task", {**row, "state": state, "card": card or row["card"]}))
+        row = replace(row, state=state, card=card or row.card)
+        self._enter(self._make_entry("task", row.to_columns()))
 
-    def get_task(self, name: str) -> dict[str, Any] | None:
+    def get_task(self, name: str) -> TaskRow | None:
         """Return the row of a task's last ingestion; None if the task was never ingested."""
-        return max(self.read_rows("task", name=name), key=itemgetter("revision"), default=None)
+        return max(self.read_rows(TaskRow, name=name), key=attrgetter("revision"), default=None)
 
     def list_tasks(self) -> list[str]:
         """Return the names of the tasks that were ingested."""
-        return sorted({row["name"] for row in self.read_rows("task")})
+        return sorted({row.name for row in self.read_rows(TaskRow)})
 
     def read_table(self, blob: str) -> pd.DataFrame:
         """Return the table that a blob holds; raises what `get_path` does."""
@@ -235,7 +238,7 @@ class Storage:
 
     def save_cell(
         self,
-        record: Mapping[str, Any],
+        cell: CellRow,
         assignments: pd.DataFrame | None = None,
         scores: Sequence[Score] = (),
         *,
@@ -246,8 +249,8 @@ class Storage:
 
         Parameters
         ----------
-        record : dict
-            Values by `CELL_COLUMNS`, `created` excepted.
+        cell : CellRow
+            Its record.
         assignments : DataFrame, optional
             Its clusters (split, level, item, cluster), if it clusters.
         scores : sequence of Score, optional
@@ -262,16 +265,14 @@ class Storage:
         bool
             Whether the cell counts.
         """
-        absent = set(CELL_COLUMNS) - {"created"} - set(record)
-        assert not absent and record["status"] in STATUSES, (absent, record.get("status"))
-        row = {name: record[name] for name in CELL_COLUMNS if name in record}
-        row["reason"] = printable(record["reason"])
+        assert cell.status in STATUSES, cell.status
+        row = replace(cell, reason=printable(cell.reason)).to_columns()
         details = {"histories": dict(histories)} if histories else {}
         return self._enter(Entry("cell", row, details, assignments, make_score_rows(scores)), lease=lease)
 
-    def get_cell(self, cell_id: str) -> dict[str, Any] | None:
+    def get_cell(self, cell_id: str) -> CellRow | None:
         """Return a cell's record; None if there is none."""
-        return next(iter(self.read_rows("cell", cell_id=cell_id)), None)
+        return next(iter(self.read_rows(CellRow, cell_id=cell_id)), None)
 
     def read_cells(self, *tasks: str, ids: Sequence[str] | None = None) -> pd.DataFrame:
         """Return finished cells with `CELL_COLUMNS`: of some tasks or all, by task and id, or these ids in their order."""
@@ -350,10 +351,10 @@ class Storage:
         if (row := self.get_cell(cell_id)) is None:
             raise Corrupt(f"cell {cell_id}: absent; `traube run` makes it again")
         try:
-            return Entry.unpack(self.blobs.get(row["blob"]))
+            return Entry.unpack(self.blobs.get(row.blob))
         except Corrupt:
             if not self.catalog.is_read_only:
-                self._mark_removed("cell", [row])
+                self._mark_removed("cell", vars(row))
             raise
 
     # scores
@@ -437,24 +438,15 @@ class Storage:
 
     # everything else
 
-    def save(self, table: str, row: Mapping[str, Any], files: Mapping[str, File] | None = None) -> None:
-        """Store a check, a model, an artifact or a block of embeddings; a document by `save_document`.
+    def save(self, row: CatalogRow, files: Mapping[str, File] | None = None) -> None:
+        """Store a check, a checkpoint, an artifact or a block of embeddings, with files by name."""
+        self._enter(Entry(row.table, row.to_columns()), files)
 
-        Parameters
-        ----------
-        table : {"check", "model", "artifact", "embedding"}
-            What it is.
-        row : dict
-            Values by column of that table (`traube._storage.catalog`).
-        files : dict of bytes or Path, optional
-            What is stored with it, by name.
-        """
-        self._enter(Entry(table, dict(row)), files)
-
-    def read_rows(self, table: str, **equal: Any) -> list[dict[str, Any]]:
+    def read_rows(self, row_class: type[R], /, **equal: Any) -> list[R]:
         """Return the rows of a table whose columns have these values, in the order of their keys."""
-        stored = tables.ENTRY_TABLES[table]
-        return self.catalog.read_rows(stored, *(stored.c[column] == value for column, value in equal.items()))
+        stored = tables.ENTRY_TABLES[row_class.table]
+        rows = self.catalog.read_rows(stored, *(stored.c[column] == value for column, value in equal.items()))
+        return [row_class.from_columns(row) for row in rows]
 
     def save_document(
         self, document: Document, files: Mapping[str, File] | None = None, lease: Lease | None = None
@@ -463,7 +455,7 @@ class Storage:
 
         Returns whether it counts: not if the lease under which it was made is lost.
         """
-        return self._enter(Entry("document", document.to_row()), files, lease)
+        return self._enter(Entry("document", document.to_row().to_columns()), files, lease)
 
     def read_documents(self, kind: type[D], key: str | None = None) -> list[D]:
         """Return the documents of a kind, in the order of their keys, or the one under a key, if there is one.
@@ -474,7 +466,7 @@ class Storage:
             If a document is not what Traube writes.
         """
         of_key = {} if key is None else {"key": key}
-        return [kind.from_row(row) for row in self.read_rows("document", kind=kind.kind, **of_key)]
+        return [kind.from_row(row) for row in self.read_rows(DocumentRow, kind=kind.kind, **of_key)]
 
     def get_document(self, kind: type[D], key: str) -> D | None:
         """Return the document of a kind under a key; None if there is none. Raises what `read_documents` does."""
@@ -482,26 +474,27 @@ class Storage:
 
     def remove_document(self, document: Document) -> None:
         """Remove a document."""
-        self._mark_removed("document", [document.to_row()])
+        self._mark_removed("document", vars(document.to_row()))
 
-    def remove(self, table: str, rows: Iterable[Mapping[str, Any]]) -> int:
+    def remove(self, rows: Collection[CatalogRow]) -> int:
         """Remove rows, but no cells that a document names; return the number of removed rows.
 
         `clean` deletes their blobs.
         """
-        kept = self.list_kept_cells() if table == "cell" else set()
-        return self._mark_removed(table, [row for row in rows if row.get("cell_id") not in kept])
+        kept = self.list_kept_cells() if any(isinstance(row, CellRow) for row in rows) else set()
+        removed = [row for row in rows if not (isinstance(row, CellRow) and row.cell_id in kept)]
+        for row in removed:
+            self._mark_removed(row.table, vars(row))
+        return len(removed)
 
     def list_kept_cells(self) -> set[str]:
         """Return the ids of the cells that a document names, such as a night or a champion's pin."""
-        return {cell for row in self.read_rows("document") for cell in row["cells"] or ()}
+        return {cell for row in self.read_rows(DocumentRow) for cell in row.cells}
 
-    def _mark_removed(self, table: str, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Remove rows, including cells that a document names: these count as absent until a run makes them again."""
-        key = [column.name for column in tables.ENTRY_TABLES[table].primary_key]
-        for row in rows:
-            self._enter(Entry(table, {**{name: row[name] for name in key}, "is_removed": 1}))
-        return len(rows)
+    def _mark_removed(self, table: str, row: Mapping[str, Any]) -> None:
+        """Remove a row, even a cell that a document names: it counts as absent until a run makes it again."""
+        key = {column.name: row[column.name] for column in tables.ENTRY_TABLES[table].primary_key}
+        self._enter(Entry(table, {**key, "is_removed": 1}))
 
     def get_path(self, blob: str) -> Path:
         """Return a file of this machine with a blob's bytes.
@@ -550,7 +543,7 @@ class Storage:
                 if self.catalog.is_read_only or lines.keys().isdisjoint(blobs):
                     continue
                 if table is tables.CELL or not lines.keys().isdisjoint(blobs[1:]):
-                    self._mark_removed(table.name, [row])
+                    self._mark_removed(table.name, row)
                 else:  # the catalog has all of the entry
                     self._enter(self._make_entry(table.name, row))
         return list(lines.values())

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from traube._storage.costs import NO_TASK, EncodingCost
+from traube._storage.rows import ArtifactRow, CatalogRow, CellRow, DocumentRow, EmbeddingRow
 from traube._storage.storage import DAY, WEEK, Storage
 
 OWNED = ("matrix", "reduction", "representations", "places")  # artifacts whose keys begin with what they are made of
@@ -57,32 +58,31 @@ def find_unused(
     list of Unused
         Rows, files and folders.
     """
-    cells = {row["cell_id"]: row for row in storage.read_rows("cell")}
+    cells = {row.cell_id: row for row in storage.read_rows(CellRow)}
     outdated = {*outdated} - storage.list_kept_cells()
-    fingerprints = {row["fingerprint"] for row in cells.values()} | {owner.split("-")[0] for owner in owners}
-    names = {
-        "cell": [(cell_id, cells[cell_id], "of a cell that does not count today") for cell_id in outdated],
-        "embedding": [
-            (f"{owner}/{row['block']}", row, "embeddings of a model that is gone, or was another then")
-            for row in storage.read_rows("embedding")
-            if (owner := f"{row['fingerprint']}-{row['numerics']}") not in owners
-        ],
-        "artifact": [
-            (f"{row['kind']}/{row['key']}", row, f"{row['kind']} of a model, texts or a cell that is gone")
-            for row in storage.read_rows("artifact")
-            if row["kind"] in OWNED and not {row["key"], "-".join(row["key"].split("-")[:2])} & {*owners, *cells}
-        ],
-        "document": [
-            (f"{row['kind']}/{row['key']}", row, "cost of a model that is gone, or was another then")
-            for row in storage.read_rows("document", kind=EncodingCost.kind)
-            if row["key"].rpartition("/")[0] != NO_TASK and row["key"].rpartition("/")[2] not in fingerprints
-        ],
-    }
+    fingerprints = {row.fingerprint for row in cells.values()} | {owner.split("-")[0] for owner in owners}
+    candidates: list[tuple[str, CatalogRow, str]] = [
+        *((cell_id, cells[cell_id], "of a cell that does not count today") for cell_id in outdated),
+        *(
+            (f"{owner}/{row.block}", row, "embeddings of a model that is gone, or was another then")
+            for row in storage.read_rows(EmbeddingRow)
+            if (owner := f"{row.fingerprint}-{row.numerics}") not in owners
+        ),
+        *(
+            (f"{row.kind}/{row.key}", row, f"{row.kind} of a model, texts or a cell that is gone")
+            for row in storage.read_rows(ArtifactRow)
+            if row.kind in OWNED and not {row.key, "-".join(row.key.split("-")[:2])} & {*owners, *cells}
+        ),
+        *(
+            (f"{row.kind}/{row.key}", row, "cost of a model that is gone, or was another then")
+            for row in storage.read_rows(DocumentRow, kind=EncodingCost.kind)
+            if row.key.rpartition("/")[0] != NO_TASK and row.key.rpartition("/")[2] not in fingerprints
+        ),
+    ]
     rows = [
-        Unused(f"{table}/{name}", row.get("bytes") or 0, reason, partial(storage.remove, table, [row]))
-        for table, entries in names.items()
-        for name, row, reason in entries
-        if time.time() - datetime.fromisoformat(row["created"]).timestamp() >= DAY
+        Unused(f"{row.table}/{name}", getattr(row, "bytes", 0), reason, partial(storage.remove, [row]))
+        for name, row, reason in candidates
+        if time.time() - datetime.fromisoformat(row.created).timestamp() >= DAY
     ]
     files = [
         Unused(str(path), _get_size(path), reason, partial(_remove_path, path, seconds, lock))

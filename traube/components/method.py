@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from traube._core.errors import Unknown, unknown
 from traube.components.registry import CLUSTERERS, REDUCERS, get_clusterer, get_reducer
@@ -115,12 +115,6 @@ class Method:
     def numerics(self) -> dict[str, dict[str, str]]:
         """Code that computes the reduction and the clustering, with versions."""
         return {"reducer": get_reducer(self.reducer).numerics, "clusterer": get_clusterer(self.clusterer).numerics}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return the method of a stored cell, by its record (`CELL_COLUMNS`)."""
-        params = record["params"]
-        return cls(record["reducer"], record["clusterer"], params["reducer_params"], params["clusterer_params"])
 
     def params(self) -> dict[str, Any]:
         """Return everything that identifies the method, for hashing and for people; JSON can write it."""

@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,7 +18,7 @@ from traube._core.disk import read_json, replace_folder
 from traube._core.errors import Corrupt, TraubeError
 from traube._core.files import locked, write_json
 from traube._core.hashing import digest, file_sha256
-from traube._storage import Storage, open_storage
+from traube._storage import CheckpointRow, Storage, open_storage
 from traube.models import checkpoints
 
 NOTE = ".exchanged.json"
@@ -38,7 +39,7 @@ def exchange_checkpoints(storage: Storage, root: Path) -> None:
     """
     with locked(root / NOTE):
         notes = read_json(root / NOTE)
-        stored = {row["name"] for row in storage.read_rows("model")}
+        stored = {row.name for row in storage.read_rows(CheckpointRow)}
         here = {path.name for path in root.iterdir() if path.is_dir() and not path.is_symlink()}
         for name in sorted(filter(checkpoints.NAME.fullmatch, stored | here)):
             before = notes.get(name, {})
@@ -53,12 +54,12 @@ def _exchange(storage: Storage, folder: Path, note: Note) -> Note:
     if folder.is_symlink():
         return note
     if not folder.exists():
-        is_removed = row is None or row["content"] == note.get("content")
+        is_removed = row is None or row.content == note.get("content")
         return note if row is None or is_removed else _fetch(storage, folder, row, note)
     state = checkpoints.state(folder)
     if state == note.get("state") and row is not None:
-        return note if row["content"] == note["content"] else _fetch(storage, folder, row, note)
-    if note.get("kept") == [state, row and row["content"]]:
+        return note if row.content == note["content"] else _fetch(storage, folder, row, note)
+    if note.get("kept") == [state, row and row.content]:
         return note
     files = _list_files(folder)
     if not files or checkpoints.find_unfinished(folder) is not None:
@@ -67,8 +68,8 @@ def _exchange(storage: Storage, folder: Path, note: Note) -> Note:
     return _store(storage, folder, state, note) if is_settled else note
 
 
-def _find_newest(storage: Storage, name: str) -> Mapping[str, Any] | None:
-    return max(storage.read_rows("model", name=name), key=lambda row: row["revision"], default=None)
+def _find_newest(storage: Storage, name: str) -> CheckpointRow | None:
+    return max(storage.read_rows(CheckpointRow, name=name), key=attrgetter("revision"), default=None)
 
 
 def _list_files(folder: Path) -> dict[str, Path]:
@@ -84,27 +85,27 @@ def _store(storage: Storage, folder: Path, state: str, note: Note) -> Note:
     content = digest({name: file_sha256(path) for name, path in files.items()})
     with storage.hold("", folder.name, "checkpoint"):
         newest = _find_newest(storage, folder.name)
-        if newest is not None and newest["content"] not in (content, note.get("content")):
+        if newest is not None and newest.content not in (content, note.get("content")):
             sys.stderr.write(
                 f"{folder}: another node has stored other files under this name; yours stay, and are not stored: "
                 "rename the folder to store it too, or remove it to get the other one\n"
             )
-            return {**note, "kept": [state, newest["content"]]}
-        if newest is None or newest["content"] != content:
-            row = {"name": folder.name, "content": content, "provenance": checkpoints.read_about(folder)}
-            storage.save("model", row, files)
-            storage.remove("model", [] if newest is None else [newest])
+            return {**note, "kept": [state, newest.content]}
+        if newest is None or newest.content != content:
+            about = checkpoints.read_about(folder)
+            storage.save(CheckpointRow(name=folder.name, content=content, provenance=about), files)
+            storage.remove([] if newest is None else [newest])
     return {"content": content, "state": state}
 
 
-def _fetch(storage: Storage, folder: Path, row: Mapping[str, Any], note: Note) -> Note:
+def _fetch(storage: Storage, folder: Path, row: CheckpointRow, note: Note) -> Note:
     """Put a stored checkpoint into its place."""
     try:
-        write_folder(storage, row["files"], folder)
+        write_folder(storage, row.files, folder)
     except (TraubeError, OSError) as error:
         sys.stderr.write(f"checkpoint {folder.name}: not fetched: {error}\n")
         return note
-    return {"content": row["content"], "state": checkpoints.state(folder)}
+    return {"content": row.content, "state": checkpoints.state(folder)}
 
 
 def write_folder(storage: Storage, files: Mapping[str, str], folder: Path, is_fixed: bool = False) -> None:

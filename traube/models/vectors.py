@@ -17,8 +17,9 @@ from traube._core.array_files import read_csr
 from traube._core.arrays import Ints
 from traube._core.errors import Corrupt, TraubeError
 from traube._core.hashing import digest
+from traube._core.measure import Cost
 from traube._core.short_repr import ShortRepr
-from traube._storage import Storage
+from traube._storage import ArtifactRow, Storage
 from traube._storage.blobs import hash_content
 
 Dense = NDArray[np.float32]
@@ -128,22 +129,23 @@ def pack_matrix(values: Dense | sparse.csr_matrix) -> bytes:
     return file.getvalue()
 
 
-def store_matrix(storage: Storage, kind: str, key: str, values: Dense | sparse.csr_matrix, **cost: float) -> Path:
-    """Store a matrix as an artifact that is found by kind and key, and return its file.
-
-    `cost` is what it took: seconds, and megabytes of memory (`seconds`, `memory`).
-    """
+def store_matrix(
+    storage: Storage, kind: str, key: str, values: Dense | sparse.csr_matrix, cost: Cost | None = None
+) -> Path:
+    """Store a matrix, with what it took, as an artifact that is found by kind and key, and return its file."""
     content = pack_matrix(values)
-    row = {"kind": kind, "key": key, "bytes": len(content), "texts": values.shape[0], **cost}
-    storage.save("artifact", row, {"matrix": content})
+    row = ArtifactRow(kind=kind, key=key, bytes=len(content), texts=values.shape[0])
+    if cost is not None:
+        row = replace(row, seconds=cost.seconds, memory=cost.memory)
+    storage.save(row, {"matrix": content})
     return storage.get_path(hash_content(content))
 
 
 def locate_matrix(storage: Storage, kind: str, key: str) -> Path | None:
     """Return the file of a stored matrix; None if there is none or it is corrupt."""
-    for row in storage.read_rows("artifact", kind=kind, key=key):
+    for row in storage.read_rows(ArtifactRow, kind=kind, key=key):
         with suppress(Corrupt):
-            return storage.get_path(row["files"]["matrix"])
+            return storage.get_path(row.files["matrix"])
     return None
 
 

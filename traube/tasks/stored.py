@@ -1,15 +1,14 @@
 """Tasks as they are stored."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import pandas as pd
 from pydantic import ValidationError
 
 from traube._core.errors import Corrupt, Missing, TraubeError
 from traube._core.hashing import frame_digest
-from traube._storage import Document, Storage, write_table
+from traube._storage import Document, Storage, TaskRow, write_table
 from traube.tasks.scored_pairs import has_history
 from traube.tasks.task import Task, TaskCard, data_version
 
@@ -88,7 +87,7 @@ def save_rows(storage: Storage, card: TaskCard, rows: pd.DataFrame) -> Manifest:
     versions = {name: value for name, value in vars(manifest).items() if name != "card"}
     versions["data_version"] = manifest.data_version
     stored = storage.get_task(card.name)
-    state = stored["state"] if stored and stored["versions"] == versions else "ingested"
+    state = stored.state if stored and stored.versions == versions else "ingested"
     frames = {"corpus": corpus, "records": records, card.type.table: rows}
     about = card.type.name, card.model_dump(mode="json"), versions
     storage.save_task(card.name, *about, frames, card.type.make_splits(task), state)
@@ -110,11 +109,11 @@ def read_ingested(storage: Storage, name: str, table: str) -> pd.DataFrame:
 def get_manifest(storage: Storage, name: str) -> Manifest | None:
     """Return the manifest of a stored task; None if its checks were not done, or it was read again since."""
     row = _get_current(storage, name)
-    if row is None or (card_class := get_card_class(row["type"])) is None:
+    if row is None or (card_class := get_card_class(row.type)) is None:
         return None
     try:
-        card = card_class.model_validate(row["card"])
-        return Manifest(card, **{name: value for name, value in row["versions"].items() if name != "data_version"})
+        card = card_class.model_validate(row.card)
+        return Manifest(card, **{name: value for name, value in row.versions.items() if name != "data_version"})
     except (ValidationError, KeyError, TypeError, AttributeError):  # of another version, or of somebody else
         return None
 
@@ -129,7 +128,7 @@ def is_valid(storage: Storage, name: str) -> bool:
     """Return whether a task is stored and its tables are unchanged since they were written."""
     row = _get_current(storage, name)
     try:
-        return row is not None and all(storage.get_path(blob) for blob in row["files"].values())
+        return row is not None and all(storage.get_path(blob) for blob in row.files.values())
     except Corrupt:
         return False
 
@@ -145,12 +144,12 @@ def read_task(storage: Storage, name: str) -> Task:
     manifest, row = get_manifest(storage, name), storage.get_task(name)
     if manifest is None or row is None:
         raise not_read(name)
-    corpus, rows = (storage.read_table(row["files"][table]) for table in ("corpus", manifest.card.type.table))
+    corpus, rows = (storage.read_table(row.files[table]) for table in ("corpus", manifest.card.type.table))
     return Task(manifest.card, corpus, rows)
 
 
-def _get_current(storage: Storage, name: str) -> Mapping[str, Any] | None:
+def _get_current(storage: Storage, name: str) -> TaskRow | None:
     row, read = storage.get_task(name), storage.get_document(Ingested, name)
-    if row is None or row["state"] == "ingested" or read is None:
+    if row is None or row.state == "ingested" or read is None:
         return None
-    return row if read.versions.items() <= row["versions"].items() else None
+    return row if read.versions.items() <= row.versions.items() else None

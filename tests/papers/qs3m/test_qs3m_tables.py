@@ -17,6 +17,7 @@ from tests.papers.qs3m.test_qs3m import QUICK, SECTIONS, pages
 from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._reports.papers import Context
+from traube._storage import ArtifactRow
 from traube.models import Model, load_model
 from traube.models.card import ModelCard, Precision
 from traube.models.checkpoints import trained_on
@@ -223,10 +224,10 @@ def test_table_2_tests_every_way_against_the_reference(context: Context, task: T
 
 def test_what_was_measured_is_kept_and_a_damaged_file_is_measured_again(context: Context, task: Task) -> None:
     first = page_scores(context, task)
-    kept = context.storage.read_rows("artifact", kind="pages")
+    kept = context.storage.read_rows(ArtifactRow, kind="pages")
     assert page_scores(context, task).equals(first)
-    assert context.storage.read_rows("artifact", kind="pages") == kept  # read, not written
-    damage_blob(context.storage, kept[0]["files"]["scores"])
+    assert context.storage.read_rows(ArtifactRow, kind="pages") == kept  # read, not written
+    damage_blob(context.storage, kept[0].files["scores"])
     assert page_scores(context, task).equals(first)
 
 

@@ -161,7 +161,9 @@ class ClusteringKind(Kind[Method]):
 
         Cells computed by others are never mixed with it.
         """
-        return cell["code_version"] == CLUSTERING_VERSION and not find_version_changes(cell)
+        if cell["code_version"] != CLUSTERING_VERSION:
+            return False
+        return not find_version_changes(cell["numerics"], cell["reducer"], cell["clusterer"])
 
     @override
     def list_choices(self, cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> list[bool | None]:
@@ -203,26 +205,28 @@ class ClusteringKind(Kind[Method]):
         }
 
 
-def find_version_changes(cell: Mapping[str, Any]) -> list[Change]:
-    """Return the components and libraries that computed a cell and have changed since."""
-    if not cell["numerics"]:
+def find_version_changes(
+    numerics: Mapping[str, Mapping[str, str]], reducer: str, clusterer: str, model: str = ""
+) -> list[Change]:
+    """Return the components and libraries that computed a cell, by stage, and have changed since."""
+    if not numerics:
         words = "a version of Traube that did not note which libraries did the numbers"
         return [Change(ChangeKind.NUMERICS, words)]
     try:
-        components = {"reducer": get_reducer(cell["reducer"]), "clusterer": get_clusterer(cell["clusterer"])}
+        components = {"reducer": get_reducer(reducer), "clusterer": get_clusterer(clusterer)}
     except TraubeError as error:  # a part that is no longer registered
         return [Change(ChangeKind.NUMERICS, str(error))]
-    model = cell["numerics"]["model"]
+    names = {"model": model, "reducer": reducer, "clusterer": clusterer}
     now = {
-        "model": {name: present_version(name) for name in model},
+        "model": {name: present_version(name) for name in numerics["model"]},
         **{s: component.numerics for s, component in components.items()},
     }
     changes: dict[Change, None] = {}
     for stage, present in now.items():
-        then = cell["numerics"][stage]
+        then = numerics[stage]
         for name in sorted({*then, *present}):
             if then.get(name) != present.get(name):
-                what = f"{stage} {cell.get(stage, '')}".strip() if name in ("version", "class") else name
+                what = f"{stage} {names[stage]}".strip() if name in ("version", "class") else name
                 before, after = then.get(name) or "none", present.get(name) or "none"
                 changes[Change(ChangeKind.NUMERICS, what, before, after)] = None
     return list(changes)

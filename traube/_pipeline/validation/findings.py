@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from traube._core.errors import Malformed
 from traube._pipeline.validation.outcomes import RuleOutcome
 from traube._pipeline.validation.rules import CHECKS, SPLIT, Check, Table, blocks
-from traube._storage import Storage
+from traube._storage import CheckRow, Storage
 from traube.tasks import sources
 from traube.tasks.stored import get_manifest
 from traube.tasks.task import TaskCard
@@ -107,8 +107,8 @@ def _format_cell(value: Any) -> str:
 def keep_findings(storage: Storage, task: str, table: Table, version: str, findings: Iterable[Finding]) -> None:
     """Store which checks of a version of a table passed."""
     for finding in findings:
-        row = {"task": task, "data_version": version, "name": f"{table}/{finding.check.name}"}
-        storage.save("check", {**row, "passed": finding.passed})
+        name = f"{table}/{finding.check.name}"
+        storage.save(CheckRow(task=task, data_version=version, name=name, passed=finding.passed))
 
 
 def refuse_stored(storage: Storage, task: str) -> None:
@@ -120,10 +120,9 @@ def refuse_stored(storage: Storage, task: str) -> None:
 
 def refuse_failed(storage: Storage, task: str) -> None:
     """Raise an error if a check of the data that was read last failed and stops the task, which may have no tables yet."""
-    versions = {}
-    for row in sorted(storage.read_rows("check", task=task), key=itemgetter("created")):
-        versions[row["name"].partition("/")[0]] = row["data_version"]
-    _refuse(storage, task, versions)
+    rows = sorted(storage.read_rows(CheckRow, task=task), key=attrgetter("created"))
+    newest = {row.name.partition("/")[0]: row.data_version for row in rows}
+    _refuse(storage, task, {table: newest[table] for table in CHECKS if table in newest})
 
 
 def _refuse(storage: Storage, task: str, versions: Mapping[Table, str], stored: TaskCard | None = None) -> None:
@@ -131,7 +130,7 @@ def _refuse(storage: Storage, task: str, versions: Mapping[Table, str], stored: 
     if (card := source.card if source else stored) is None:
         return
     for table, version in versions.items():
-        passed = {row["name"]: row["passed"] for row in storage.read_rows("check", task=task, data_version=version)}
+        passed = {row.name: row.passed for row in storage.read_rows(CheckRow, task=task, data_version=version)}
         for check in CHECKS[table]:
             if blocks(check, card) and not passed.get(f"{table}/{check.name}", True):
                 raise Malformed(

@@ -19,7 +19,7 @@ from traube._core.errors import Corrupt, TraubeError
 from traube._core.hashing import digest
 from traube._core.versions import get_versions
 from traube._reports.papers.context import Context
-from traube._storage import write_table
+from traube._storage import ArtifactRow, write_table
 from traube.components import DistanceView, fit, parse_method
 from traube.models import Model, model_of
 from traube.models.lexical import FittedWords, Lexical
@@ -244,15 +244,15 @@ def _measure_once(context: Context, task: Task, fold: str, way: Way, splits: Seq
     """Return the scores of a way on some pages; measured once for all tables, figures and publications."""
     made_of = [VERSION, task.data_version, fold, way.made_of, get_versions(("scikit-learn", "scipy"))]
     storage, key = context.storage, digest(made_of)
-    for row in storage.read_rows("artifact", kind=PAGES, key=key):
+    for row in storage.read_rows(ArtifactRow, kind=PAGES, key=key):
         with suppress(Corrupt):
-            scores = storage.read_table(row["files"]["scores"])
+            scores = storage.read_table(row.files["scores"])
             break
     else:
         distances = way.distances()
         rows = [(split.split, *score_pages(distances(i, split), split)) for i, split in enumerate(splits)]
         scores = pd.DataFrame(rows, columns=["page", *METRICS])
-        storage.save("artifact", {"kind": PAGES, "key": key}, {"scores": write_table(scores)})
+        storage.save(ArtifactRow(kind=PAGES, key=key), {"scores": write_table(scores)})
     return scores.assign(**dict(zip(KEYS, way.key, strict=True)))
 
 
