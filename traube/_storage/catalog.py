@@ -29,6 +29,7 @@ from traube._core.paths import is_plain
 from traube._core.system_errors import find_sqlite_number, format_error, get_sqlite_code
 from traube._storage.blobs import NAME, retry
 from traube._storage.entries import Entry
+from traube._storage.rows import ROW_CLASSES
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -116,16 +117,6 @@ _NAMES = {
 }
 
 
-# Columns without which nothing can be read, unless an entry says that its row is removed
-_ALWAYS = {
-    "task": ("type", "state", "versions", "card"),
-    "cell": (
-        *("task", "model", "fingerprint", "reducer", "clusterer", "protocol", "split_set", "data_version", "status"),
-        *("params", "numerics", "library_versions"),
-    ),
-}
-
-
 def check_entry(entry: Entry) -> None:
     """Refuse an entry that Traube does not write: blobs may be somebody else's.
 
@@ -148,7 +139,7 @@ def check_entry(entry: Entry) -> None:
             if not is_made and not _is_valid(column, value):
                 raise Corrupt(f"a blob holds no entry of {table.name}: {column.name} is {value!r:.80}")
     if not row.get("is_removed"):
-        for name in _ALWAYS.get(table.name, ()):
+        for name in ROW_CLASSES[table.name].list_required():
             if row.get(name) is None or (table.c[name].info["is_json"] and not isinstance(row[name], dict)):
                 raise Corrupt(f"a blob holds no entry of {table.name}: {name} is {row.get(name)!r:.80}")
     try:

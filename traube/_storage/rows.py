@@ -1,7 +1,7 @@
 """Rows of the catalog, a class for each table that is made of entries."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 
@@ -14,6 +14,11 @@ class CatalogRow:
     files: Mapping[str, str] = field(default_factory=dict)  # blobs by name
     revision: int = 0
     blob: str = ""  # of the entry
+
+    @classmethod
+    def list_required(cls) -> list[str]:
+        """Return the columns without which no row can be read."""
+        return [each.name for each in fields(cls) if each.default is each.default_factory is MISSING]
 
     @classmethod
     def from_columns(cls, values: Mapping[str, Any]) -> Self:
@@ -127,3 +132,6 @@ class DocumentRow(CatalogRow):
     key: str
     content: Any = None
     cells: Sequence[str] = ()
+
+
+ROW_CLASSES = {row_class.table: row_class for row_class in CatalogRow.__subclasses__()}
