@@ -36,9 +36,6 @@ def test_a_hub_id_is_a_model_and_without_a_network_the_error_says_so(monkeypatch
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with refused(Unavailable, "multilingual_e5_small", "intfloat/multilingual-e5-small"):
         model.fetch()
-
-
-def test_the_hub_id_of_a_known_model_gives_this_one() -> None:
     assert load_model("deepset/gbert-base").name == "gbert_base"
 
 

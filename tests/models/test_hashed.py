@@ -13,10 +13,13 @@ from traube.tasks.task import Task
 TEXTS = ["cat dog", "dog owl", "a goal in the match", "the match had no goal", "..."]
 
 
-def test_a_text_has_the_same_vector_in_every_corpus() -> None:
+def test_a_text_has_the_same_vector_in_every_corpus_and_that_of_no_words_is_0() -> None:
     together, alone = load_model("hashed").encode(TEXTS), load_model("hashed").encode(TEXTS[2:3])
     assert together.dtype == np.float32 and together.shape == (5, 256)
     assert np.array_equal(together[2], alone[0])
+    assert not load_model("hashed").encode(["..."]).any()
+    with refused(TooFew, "hashed"):
+        load_model("hashed").encode([])
 
 
 def test_texts_with_common_words_are_alike_and_others_are_not() -> None:
@@ -29,12 +32,6 @@ def test_texts_with_common_words_are_alike_and_others_are_not() -> None:
 def test_lengths_are_kept_about_as_they_were() -> None:
     lengths = np.linalg.norm(load_model("hashed").encode([f"word{i} and word{i + 1}" for i in range(500)]), axis=1)
     assert 0.95 < lengths.mean() < 1.05
-
-
-def test_a_text_without_words_has_the_vector_0_and_no_texts_are_an_error() -> None:
-    assert not load_model("hashed").encode(["..."]).any()
-    with refused(TooFew, "hashed"):
-        load_model("hashed").encode([])
 
 
 def test_other_dimensions_are_another_model_with_vectors_of_its_own() -> None:

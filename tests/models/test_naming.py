@@ -112,15 +112,12 @@ def test_who_names_no_model_gets_that_of_the_languages(tmp_path: Path, monkeypat
 
 
 @pytest.mark.usefixtures("memory")
-def test_where_a_model_of_the_language_was_tried_nothing_is_wrong_and_the_others_are_still_named() -> None:
+def test_where_nothing_is_wrong_or_known_nothing_is_said() -> None:
     fit = fit_languages(["de"], ["minilm", "gbert_base"])
     assert not fit.warning and fit.not_compared.startswith("Not compared, of the models made for German: mxbai")
     assert "gbert_base" not in {card.name for card in fit.left_out}
     every = fit_languages(["de"], catalogue())
     assert not every.not_compared and not every.command("traube run")
-
-
-def test_where_nothing_is_known_nothing_is_said() -> None:
     unknown = fit_languages([], ["minilm"])  # too few letters to tell
     assert not unknown.warning and not unknown.not_compared
     assert not fit_languages(["de"], ["tfidf"]).warning

@@ -85,16 +85,10 @@ def test_it_compares_the_same_in_another_process_and_folder(drop: Drop, tmp_path
 # what goes wrong
 
 
-def test_a_similarity_that_is_gone_is_said_so(drop: Drop) -> None:
+@pytest.mark.parametrize("file", ["similarity/model.safetensors", "similarity/config.json"])
+def test_a_similarity_that_lacks_a_file_is_not_taken_for_its_encoder(drop: Drop, file: str) -> None:
     drop()
-    (paths.checkpoints() / "mine" / "similarity" / "model.safetensors").unlink()
-    with refused(Missing, "similarity/model.safetensors"):
-        _ = load_model("mine").fingerprint
-
-
-def test_a_broken_similarity_is_not_taken_for_its_encoder(drop: Drop) -> None:
-    drop()
-    (paths.checkpoints() / "mine" / "similarity" / "config.json").unlink()
+    (paths.checkpoints() / "mine" / file).unlink()
     assert checkpoints.cards()["mine"].kind == "pairwise"
-    with refused(Missing, "similarity/config.json"):
+    with refused(Missing, file):
         _ = load_model("mine").fingerprint

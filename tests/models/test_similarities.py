@@ -13,9 +13,9 @@ from scipy.spatial.distance import cdist
 from tests.errors import refused
 from tests.made import cells_of
 from traube._core.errors import Failed, Invalid
-from traube._pipeline.cluster import cluster_cells
+from traube._pipeline.cluster import CellResult, cluster_cells
 from traube._pipeline.workbench import Workbench
-from traube.models import load_model, model_of
+from traube.models import Model, load_model, model_of
 from traube.models._similarities import Divergence, Jaccard, JensenShannon, QuerySpace
 from traube.models.card import ModelCard, catalogue
 from traube.papers.qs3m.auc import page_auc
@@ -26,6 +26,13 @@ def compared(name: str, texts: list[str]) -> np.ndarray:
     model = load_model(name)
     assert model.similarity is not None
     return model.similarity.compare(model.encode(texts), None)
+
+
+def cluster(model: Model, task: Task, folder: Path, *methods: str) -> list[CellResult]:
+    """Cluster a task by the distances of a model."""
+    bench = Workbench.at(folder)
+    requested, vectors = cells_of(task, *methods, model=model), bench.vectors(task, model)
+    return [*cluster_cells(task, vectors, requested, bench.storage, bench.executor, similarity=model.similarity)]
 
 
 def test_jaccard_is_the_share_of_common_tokens() -> None:
@@ -98,24 +105,12 @@ def test_both_baselines_know_groups_and_the_inverted_reading_is_upside_down(tiny
 
 
 def test_they_are_clustered_by_their_distances_and_nothing_else(tmp_path: Path, tiny_task: Task) -> None:
-    model, bench = load_model("jaccard"), Workbench.at(tmp_path)
-    methods = ["none/agglomerative_average", "none/kmeans", "pca/agglomerative_average"]
-    requested = cells_of(tiny_task, *methods, model=model)
-    results = {
-        r.cell.method.name: r
-        for r in cluster_cells(
-            tiny_task,
-            bench.vectors(tiny_task, model),
-            requested,
-            bench.storage,
-            bench.executor,
-            similarity=model.similarity,
-        )
+    methods = ("none/agglomerative_average", "none/kmeans", "pca/agglomerative_average")
+    found = {
+        result.cell.method.name: result for result in cluster(load_model("jaccard"), tiny_task, tmp_path, *methods)
     }
-    assert {name: r.status for name, r in results.items()} == dict(
-        zip(methods, ["done", "unsupported", "unsupported"], strict=True)
-    )
-    assert "kmeans" in results["none/kmeans"].reason
+    assert [found[name].status for name in methods] == ["done", "unsupported", "unsupported"]
+    assert "kmeans" in found["none/kmeans"].reason
 
 
 @pytest.mark.parametrize("card", [c for c in catalogue().values() if c.similarity], ids=lambda c: c.name)
@@ -207,23 +202,14 @@ def test_it_shares_the_vectors_of_its_encoder_and_settings_are_part_of_what_it_i
     assert not models[0].trainable
 
 
-def test_on_splits_without_queries_it_is_unsupported(tmp_path: Path, tiny_bert: Path, tiny_task: Task) -> None:
+def test_splits_with_queries_are_clustered_and_others_are_unsupported(
+    tmp_path: Path, tiny_bert: Path, tiny_task: Task, topics: pd.DataFrame
+) -> None:
     model = model_of(ModelCard(name="tiny", model=str(tiny_bert), similarity="query_space"), "cpu")
-    bench = Workbench.at(tmp_path)
-    requested = cells_of(tiny_task, "none/agglomerative_average", model=model)
-    vectors = bench.vectors(tiny_task, model)
-    (result,) = cluster_cells(tiny_task, vectors, requested, bench.storage, bench.executor, similarity=model.similarity)
+    (result,) = cluster(model, tiny_task, tmp_path, "none/agglomerative_average")
     assert result.status == "unsupported" and "tiny" in result.reason
-
-
-def test_where_there_are_queries_it_is_clustered(tmp_path: Path, tiny_bert: Path, topics: pd.DataFrame) -> None:
     corpus, records = index_texts(topics[:36].assign(query="the cat"))
-    task = Task(TaskCard(name="queried"), corpus, make_split(records, "all", "topic", label="topic")).validate()
-    model = model_of(ModelCard(name="tiny", model=str(tiny_bert), similarity="query_space"), "cpu")
-    bench = Workbench.at(tmp_path)
-    requested = cells_of(task, "none/agglomerative_average", model=model)
-    (result,) = cluster_cells(
-        task, bench.vectors(task, model), requested, bench.storage, bench.executor, similarity=model.similarity
-    )
+    queried = Task(TaskCard(name="queried"), corpus, make_split(records, "all", "topic", label="topic")).validate()
+    (result,) = cluster(model, queried, tmp_path, "none/agglomerative_average")
     assert (result.status, result.reason) == ("done", "")
     assert result.assignments is not None and len(result.assignments) == 36

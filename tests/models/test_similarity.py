@@ -19,16 +19,7 @@ from safetensors.torch import load_file, save_file
 from tests.errors import refused
 from tests.made import save_similarity
 from traube._core import paths
-from traube._core.errors import (
-    Changed,
-    DoesNotFit,
-    Failed,
-    Inaccessible,
-    Invalid,
-    Malformed,
-    Missing,
-    Unsafe,
-)
+from traube._core.errors import Changed, DoesNotFit, Failed, Inaccessible, Invalid, Malformed, Missing, Unsafe
 from traube.components import DistanceView
 from traube.components.fitting import fit_clusterer
 from traube.models import checkpoints
@@ -179,14 +170,8 @@ def test_absent_sentences_get_no_attention_but_as_the_papers_code_does_it(masked
         *(page_similarities(network, True, passages, query) for passages in (short, padded)), rtol=0, atol=1e-6
     )
     assert same == masked
-
-
-@pytest.mark.parametrize("masked", [True, False])
-def test_a_passage_without_sentences_is_compared_too(masked: bool) -> None:
-    config = description(network="attention", masked=masked)
-    page = page_of(config)
-    page[2] = 0
-    assert np.isfinite(page_similarities(network_of(config), True, page, query_of(config))).all()
+    short[2] = 0  # a passage without sentences is compared too
+    assert np.isfinite(page_similarities(network, True, short, query)).all()
 
 
 # distances
@@ -203,21 +188,17 @@ def test_distances_always_are_distances(values: Any) -> None:
     assert (found.diagonal() == 0).all() and found.min() >= 0 and found.max() <= 1
 
 
-def test_the_most_alike_pair_of_a_page_is_0_apart_and_the_least_alike_1() -> None:
-    found = Given([[9, 3, 1], [3, 9, 2], [1, 2, 9]]).distances(np.zeros((3, 1)))  # what an item is to itself is no pair
-    assert found.tolist() == [[0, 0, 1], [0, 0, 0.5], [1, 0.5, 0]]
+@pytest.mark.parametrize("scale", [1e-20, 1, 1e20])
+def test_the_most_alike_pair_of_a_page_is_0_apart_and_the_least_alike_1(scale: float) -> None:
+    alike = np.array([[9, 3, 1], [3, 9, 2], [1, 2, 9]])  # what an item is to itself is no pair
+    found = Given(scale * alike).distances(np.zeros((3, 1)))
+    assert np.allclose(found, [[0, 0, 1], [0, 0, 0.5], [1, 0.5, 0]])
 
 
 @pytest.mark.parametrize("noise", [0, 1e-7])
 def test_items_that_are_equally_alike_are_all_1_apart_whatever_rounding_says(noise: float) -> None:
     alike = np.full((4, 4), 0.7) + noise * np.random.default_rng(0).normal(size=(4, 4))
     assert np.array_equal(Given((alike + alike.T) / 2).distances(np.zeros((4, 1))), 1 - np.eye(4))
-
-
-@pytest.mark.parametrize("scale", [1e-20, 1e20])
-def test_how_large_similarities_are_does_not_matter(scale: float) -> None:
-    alike = np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0]], dtype=np.float32)
-    assert np.allclose(Given(scale * alike).distances(np.zeros((3, 1)))[0], [0, 0, 1])
 
 
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (2, 1), (2, 2), (3, 1), (3, 3)])
@@ -227,21 +208,15 @@ def test_the_smallest_pages_are_clustered(n: int, k: int) -> None:
     assert len(set(fit_clusterer("agglomerative_average", None, DistanceView(distances), k).labels)) == k
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_similarity_that_is_no_number_is_refused(value: float) -> None:
-    with refused(Failed):
-        Given([[0, value], [value, 0]]).distances(np.zeros((2, 1)))
-
-
-def test_one_that_needs_a_query_says_so() -> None:
-    similarity = Given(np.eye(2))
-    similarity.query = "text"
+def test_what_cannot_be_compared_is_refused() -> None:
+    for value in (np.nan, np.inf):
+        with refused(Failed):
+            Given([[0, value], [value, 0]]).distances(np.zeros((2, 1)))
+    needs_query = Given(np.eye(2))
+    needs_query.query = "text"
     with refused(Invalid):
-        similarity.distances(np.zeros((2, 1)))
-
-
-def test_distances_that_do_not_fit_the_memory_are_refused_before_they_are_made() -> None:
-    with refused(DoesNotFit, 300, "0.0"):
+        needs_query.distances(np.zeros((2, 1)))
+    with refused(DoesNotFit, 300, "0.0"):  # before they are made
         Given(np.eye(300)).distances(np.zeros((300, 1)), memory_bytes=1000)
 
 

@@ -25,8 +25,19 @@ from traube.models.transformer import Transformer as Model
 from traube.models.vetting import VettedFolder
 
 
+@pytest.fixture
+def folder(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny encoder, to be spoiled."""
+    return Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+
+
 def check_tensors(folder: Path) -> None:
     tensors.check_tensors(VettedFolder.at(folder))
+
+
+def edit_config(folder: Path, **values: Any) -> None:
+    held = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**held, **values}))
 
 
 SMALL: dict[str, Any] = {
@@ -112,16 +123,12 @@ def test_valid_weights_are_accepted_and_with_one_wrong_tensor_refused_by_name(
         (folder / "model.safetensors").write_bytes(whole)
 
 
-def test_a_tensor_that_belongs_nowhere_is_refused_by_name(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
-    change(folder, lambda weights: weights.update({"encoder.layer.2.output.dense.bias": torch.zeros(32)}))
-    assert "encoder.layer.2.output.dense.bias" in explain_refusal(folder)
-
-
-def test_a_tensor_of_another_shape_is_refused_by_name(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
-    change(folder, lambda weights: weights.update({"embeddings.LayerNorm.bias": torch.zeros(31)}))
-    assert "embeddings.LayerNorm.bias" in explain_refusal(folder)
+@pytest.mark.parametrize(
+    ("name", "size"), [("encoder.layer.2.output.dense.bias", 32), ("embeddings.LayerNorm.bias", 31)]
+)
+def test_a_tensor_that_belongs_nowhere_or_has_another_shape_is_refused(folder: Path, name: str, size: int) -> None:
+    change(folder, lambda weights: weights.update({name: torch.zeros(size)}))
+    assert name in explain_refusal(folder)
 
 
 @pytest.mark.parametrize("content", ["none", "prefixed"])
@@ -141,34 +148,35 @@ def test_weights_of_nothing_or_under_other_names_are_refused_and_get_no_vectors(
         Model(ModelCard(name="mine", model=str(folder)), "cpu").encode(["the cat"])
 
 
-def test_an_encoder_without_a_pooler_is_sound_unless_it_is_used(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
-    change(folder, lambda weights: [weights.pop(name) for name in list(weights) if name.startswith("pooler.")])
+def rename(weights: dict[str, torch.Tensor], new_name: Callable[[str], str]) -> None:
+    for name in list(weights):
+        weights[new_name(name)] = weights.pop(name)
+
+
+def drop_pooler(weights: dict[str, torch.Tensor]) -> None:
+    for name in [name for name in weights if name.startswith("pooler.")]:
+        del weights[name]
+
+
+def name_as_in_2018(weights: dict[str, torch.Tensor]) -> None:
+    rename(weights, lambda name: name.replace("LayerNorm.weight", "LayerNorm.gamma"))
+    rename(weights, lambda name: name.replace("LayerNorm.bias", "LayerNorm.beta"))
+    weights["embeddings.position_ids"] = torch.arange(64)[None]
+
+
+@pytest.mark.parametrize("how", [drop_pooler, name_as_in_2018, lambda weights: rename(weights, "bert.{}".format)])
+def test_weights_without_a_pooler_and_names_that_transformers_knows_are_sound(
+    folder: Path, how: Callable[[dict[str, torch.Tensor]], object]
+) -> None:
+    change(folder, how)
     check_tensors(folder)
+
+
+def test_an_encoder_that_uses_its_pooler_needs_it(folder: Path) -> None:
+    change(folder, drop_pooler)
     settings = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
     (folder / "sentence_bert_config.json").write_text(json.dumps({"modality_config": settings}))
     assert "pooler" in explain_refusal(folder)
-
-
-def test_a_common_prefix_that_transformers_takes_off_is_sound(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
-    change(folder, lambda weights: [weights.update({f"bert.{name}": weights.pop(name)}) for name in list(weights)])
-    check_tensors(folder)
-
-
-def test_old_names_that_transformers_knows_are_sound(tiny_bert: Path, tmp_path: Path) -> None:
-    """Weights of 2018 call a layer norm's parameters gamma and beta."""
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
-    old = (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
-    for new, before in old:
-        change(
-            folder,
-            lambda weights, new=new, before=before: [
-                weights.update({name.replace(new, before): weights.pop(name)}) for name in list(weights) if new in name
-            ],
-        )
-    change(folder, lambda weights: weights.update({"embeddings.position_ids": torch.arange(64)[None]}))
-    check_tensors(folder)
 
 
 # several files
@@ -261,12 +269,8 @@ MANY = {"num_hidden_layers": 10**6, "n_layers": 10**6, "inner_group_num": 10**8,
 
 
 @pytest.mark.parametrize(("key", "number"), [*MANY.items(), ("block_sizes", [10**7] * 9)])
-def test_a_million_layers_by_any_name_are_refused_at_once(
-    tiny_bert: Path, tmp_path: Path, key: str, number: int | list[int]
-) -> None:
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, key: number}))
+def test_a_million_layers_by_any_name_are_refused_at_once(folder: Path, key: str, number: int | list[int]) -> None:
+    edit_config(folder, **{key: number})
     began = time.process_time()
     assert re.search(f"config.json: {key} [0-9,]+ ", explain_refusal(folder))
     assert time.process_time() - began < 60  # a million layers would take hours
@@ -294,22 +298,17 @@ def test_tables_of_positions_are_no_larger_than_weights_allow(tiny_bert: Path, t
     network(network.config_class(**{**sizes, **settings, **attention})).save_pretrained(tmp_path)
     transformers.AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
     check_tensors(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**config, **spoilt}))
+    edit_config(tmp_path, **spoilt)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert "config.json" in explain_refusal(tmp_path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
 
 
 @pytest.mark.parametrize(("key", "number"), [("attention_window", [512, 1_025]), ("local_radius", 4_097)])
-def test_windows_that_each_text_is_padded_to_have_a_limit(
-    tiny_bert: Path, tmp_path: Path, key: str, number: int | list[int]
-) -> None:
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, key: 512}))
+def test_windows_that_each_text_is_padded_to_have_a_limit(folder: Path, key: str, number: int | list[int]) -> None:
+    edit_config(folder, **{key: 512})
     check_tensors(folder)
-    (folder / "config.json").write_text(json.dumps({**config, key: number}))
+    edit_config(folder, **{key: number})
     with refused(Malformed, key, "config.json"):
         check_tensors(folder)
 
@@ -321,10 +320,9 @@ def test_the_comparison_reads_no_weights(minilm: Model) -> None:
     assert psutil.Process().memory_info().rss - began < 40e6  # the weights take 90
 
 
-def test_the_comparison_leaves_random_numbers_as_they_are(tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_comparison_leaves_random_numbers_as_they_are(folder: Path) -> None:
     """A training that loads its base model draws the same numbers as before."""
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
-    change(folder, lambda weights: [weights.pop(name) for name in list(weights) if name.startswith("pooler.")])
+    change(folder, drop_pooler)
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)

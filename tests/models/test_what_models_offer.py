@@ -22,19 +22,13 @@ def dense(values: object) -> np.ndarray:
     return values.toarray() if sparse.issparse(values) else np.asarray(values)
 
 
-def test_every_model_has_a_card_and_says_where_it_computes(model: Model) -> None:
+def test_every_model_says_what_it_is(model: Model) -> None:
     assert model.card.name == model.name
     assert model.device == "cpu"
     assert model_of(model.card).fingerprint == model.fingerprint
-
-
-def test_fetching_what_is_there_does_nothing(model: Model) -> None:
     before = model.fingerprint
     model.fetch()
     assert model.fingerprint == before
-
-
-def test_only_encoders_can_be_trained_and_only_others_depend_on_the_corpus(model: Model) -> None:
     assert model.trainable == (model.name == "tiny")
     assert model.corpus_bound == (model.name not in ("tiny", "hashed"))
 
@@ -44,9 +38,6 @@ def test_new_texts_have_the_vectors_they_would_have_had_in_the_corpus(model: Mod
     new = dense(model.encode_new(CORPUS, CORPUS[1:3]))
     assert new.dtype == np.float32 and new.shape == (2, old.shape[1])
     assert np.allclose(new, old[1:3], atol=1e-6)
-
-
-def test_a_new_texts_vector_does_not_change_the_corpus(model: Model) -> None:
     alone = dense(model.encode_new(CORPUS, ["the cat"]))
     with_others = dense(model.encode_new(CORPUS, ["the cat", "dog dog dog", "quite another"]))
     assert np.allclose(alone[0], with_others[0], atol=1e-6)
