@@ -32,8 +32,9 @@ from traube.components import parse_method
 from traube.metrics import GROUPS, SCORING_VERSION
 from traube.models import Model, load_model
 from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
+from traube.tasks import get_source
 from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Task
+from traube.tasks.task import Task, index_texts
 
 
 def store_task(storage: Storage, task: Task) -> None:
@@ -41,6 +42,15 @@ def store_task(storage: Storage, task: Task) -> None:
     save_corpus(storage, task.name, task.corpus, task.corpus[["text_id"]], "raw")
     save_rows(storage, task.card, task.splits)
     complete_task(storage, task.card)
+
+
+def ingest(storage: Storage, name: str) -> None:
+    """Read the raw data of a task into a storage, as a run does."""
+    source = get_source(name)
+    corpus, records = index_texts(source.read())
+    save_corpus(storage, name, corpus, records, source.raw_version())
+    save_rows(storage, source.card, source.draw(records))
+    complete_task(storage, source.card)
 
 
 def chance_of_today() -> random.Random:

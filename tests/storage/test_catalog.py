@@ -121,9 +121,7 @@ def test_a_catalog_that_cannot_be_opened_is_set_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_a_database_that_is_not_there_is_named_in_a_line(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_is_not_there_is_named(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for url, kind in ((f"{database}x", Inaccessible), ("postgresql://traube@127.0.0.1:1/x", Unreachable)):
         monkeypatch.setenv("TRAUBE_DATABASE", url)
         with refused(kind, url):

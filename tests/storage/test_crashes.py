@@ -65,9 +65,7 @@ class PowerFailure(BaseException):
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace", "fsync of the folder", "transaction", "scores"])
-def test_a_crash_at_each_step_leaves_at_most_an_orphan(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_at_a_step_leaves_at_most_an_orphan(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(tmp_path)
     save_cell(storage, 1)
     before = read_contents(storage)

@@ -120,7 +120,7 @@ def damage_catalog(template: Path, folder: Path, statement: str) -> None:
     """Copy a data directory and change its catalog behind Traube's back."""
     shutil.copytree(template, folder)
     with closing(sqlite3.connect(folder / "catalog.db")) as connection, connection:
-        connection.execute(statement)
+        connection.executescript(statement)
 
 
 def is_mended(folder: Path, truth: str) -> bool:
@@ -138,9 +138,7 @@ def test_a_damaged_name_of_a_column_is_found_and_mended(table: str, template: Pa
     assert is_mended(folder, truth)
 
 
-def test_a_damaged_id_of_the_blob_store_is_not_taken_for_another_stores(
-    template: Path, truth: str, tmp_path: Path
-) -> None:
+def test_a_damaged_id_of_the_blob_store_is_no_other_stores(template: Path, truth: str, tmp_path: Path) -> None:
     """Another store's id is refused, by `rebuild` too: see test_storage."""
     folder = tmp_path / "copy"
     damage_catalog(template, folder, "UPDATE setting SET content = '=' || substr(content, 2) WHERE name = 'blobs'")
@@ -151,9 +149,8 @@ def test_a_damaged_id_of_the_blob_store_is_not_taken_for_another_stores(
 
 def test_a_changed_number_is_found_that_the_database_does_not_find(template: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
-    shutil.copytree(template, folder)
-    with sqlite3.connect(folder / "catalog.db") as connection:
-        connection.execute("UPDATE score SET mean = mean + 1e-16 * 1024 WHERE cell_id = '0000000000000003'")
+    damage_catalog(template, folder, "UPDATE score SET mean = mean + 1e-16 * 1024 WHERE cell_id = '0000000000000003'")
+    with closing(sqlite3.connect(folder / "catalog.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     with refused(Corrupt, "0000000000000003"):
         read_all(folder)
@@ -171,26 +168,20 @@ def test_a_changed_number_is_found_that_the_database_does_not_find(template: Pat
 )
 def test_damage_that_hides_cells_is_found(damage: str, template: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
-    shutil.copytree(template, folder)
-    with sqlite3.connect(folder / "catalog.db") as connection:
-        connection.executescript(damage)
-    connection.close()
+    damage_catalog(template, folder, damage)
     storage = Storage(folder)
     assert len(storage.read_cells("fruit")) < CELLS
     with refused(Corrupt, "traube rebuild"):
         storage.verify()
 
 
-def test_a_row_of_scores_that_is_gone_is_found(storage: Storage) -> None:
+def test_a_row_of_scores_or_of_a_cell_that_is_gone_is_found(storage: Storage) -> None:
     cell_id = save_cell(storage, 1)
     storage.catalog.write(lambda c: c.execute(SCORE.delete().where(SCORE.c.metric == "clusters_found")).close())
     with refused(Corrupt, cell_id, "traube rebuild", "clusters_found"):
         storage.read_scores(storage.read_cells(), ["clusters_found"])
     storage.rebuild()
     assert len(storage.read_scores(storage.read_cells())) == 24
-
-
-def test_a_cell_that_is_gone_is_found(storage: Storage) -> None:
     save_cell(storage, 1)
     cells = storage.read_cells()
     storage.catalog.write(lambda c: c.execute(CELL.delete()).close())
@@ -199,7 +190,7 @@ def test_a_cell_that_is_gone_is_found(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("kind", [CellRow, TaskRow, DocumentRow])
-def test_flipped_bits_of_blobs_are_found_and_are_mended_or_count_as_absent(
+def test_flipped_bits_of_blobs_are_mended_or_count_as_absent(
     kind: type[CatalogRow], template: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "copy"

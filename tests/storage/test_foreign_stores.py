@@ -26,12 +26,12 @@ TASK = {"name": "fruit", "data_version": "d1", "type": "clustering", "state": "c
 TASK |= {"files": {}, "revision": 9, "created": "2026-01-01"}
 
 
-def put(storage: Storage, about: Any, packed: int = zipfile.ZIP_STORED) -> str:
-    """Store an entry as somebody else may write it."""
+def pack(about: Any, packed: int = zipfile.ZIP_STORED) -> bytes:
+    """Return an entry as somebody else may write it."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(zipfile.ZipInfo("entry.json"), json.dumps(about), packed)
-    return storage.blobs.put(content.getvalue())
+    return content.getvalue()
 
 
 def make_entry(table: str = "task", details: Any = None, **changed: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_an_entry_that_is_none_of_ours_is_named_and_not_entered(tmp_path: Path, 
     save_task(foreign)
     save_cell(foreign, 1)
     sound = read_contents(foreign)
-    blob = put(foreign, about)
+    blob = foreign.blobs.put(pack(about))
     _, (line,) = copy_results(foreign, own)
     assert blob in line
     assert "\n" not in line
@@ -147,10 +147,7 @@ def test_a_table_of_millions_of_scores_is_refused_unread(tmp_path: Path) -> None
 def test_an_entry_that_waited_is_checked_like_any_other(tmp_path: Path) -> None:
     storage = Storage(tmp_path / "data")
     for about in HOSTILE.values():
-        content = io.BytesIO()
-        with zipfile.ZipFile(content, "w") as archive:
-            archive.writestr("entry.json", json.dumps(about))
-        storage._pending.put(content.getvalue())
+        storage._pending.put(pack(about))
     storage._pending.put(Entry("task", {**TASK, "name": "waited"}).pack())
     storage.flush()
     assert storage.list_tasks() == ["waited"]
@@ -160,8 +157,8 @@ def test_an_entry_that_waited_is_checked_like_any_other(tmp_path: Path) -> None:
 def test_an_entry_like_ours_is_entered(tmp_path: Path) -> None:
     """The twin of all of those above, and one that is packed, which entries never are."""
     foreign = Storage(tmp_path / "foreign")
-    put(foreign, make_entry(name="fruit_2"))
-    packed = put(foreign, make_entry(name="fruit_3"), zipfile.ZIP_DEFLATED)
+    foreign.blobs.put(pack(make_entry(name="fruit_2")))
+    packed = foreign.blobs.put(pack(make_entry(name="fruit_3"), zipfile.ZIP_DEFLATED))
     (line,) = foreign.rebuild()
     assert packed in line
     assert foreign.list_tasks() == ["fruit_2"]

@@ -37,9 +37,7 @@ def test_two_nodes_never_hold_one_lease(storage: Storage, open_storage: Open) ->
     assert storage.catalog.read(lambda c: c.execute(LEASE.select()).all()) == []
 
 
-def test_a_lease_lasts_for_as_long_as_it_is_held(
-    storage: Storage, open_storage: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_lasts_while_it_is_held(storage: Storage, open_storage: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "RENEWAL", 0.05)
     other = leases.Lease(open_storage("two").catalog, "fruit", "bow", "score", "other")
 
@@ -79,7 +77,7 @@ def test_a_lease_that_expired_is_still_held_until_somebody_takes_it(
         assert not late.renew()
 
 
-def test_a_stage_inside_another_leaves_it_its_lease(
+def test_a_stage_leaves_another_its_lease(
     storage: Storage, open_storage: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "SECONDS", -1.0)  # both expire at once

@@ -8,16 +8,13 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from tests.made import run_missing
+from tests.made import ingest, run_missing
 from traube._pipeline.params import Protocol
 from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
 from traube._storage import ArtifactRow, CellRow, Storage, TaskRow, open_storage
 from traube._storage.blobs import FolderBlobs
-from traube.tasks import get_source
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import index_texts
 
 PROTOCOL = Protocol(reducers=("none", "pca"), clusterers=("kmeans",), seeds=(1,))
 REQUEST = Request(["tickets", "topics"], ["bow", "lsa"], "own", PROTOCOL)
@@ -49,11 +46,7 @@ def evaluate(home: Path) -> None:
     """Make what is missing, as a run does."""
     bench = Workbench.at(home)
     for name in plan(REQUEST, bench.storage).unread:
-        source = get_source(name)
-        corpus, records = index_texts(source.read())
-        save_corpus(bench.storage, name, corpus, records, source.raw_version())
-        save_rows(bench.storage, source.card, source.draw(records))
-        complete_task(bench.storage, source.card)
+        ingest(bench.storage, name)
     run_missing(bench, REQUEST)
 
 

@@ -241,7 +241,7 @@ def test_what_was_removed_long_ago_leaves_nothing(
     assert [row.key for row in storage.read_rows(ArtifactRow)] == ["stays"]
 
 
-def test_a_blob_that_clean_deletes_under_its_writer_is_put_again(
+def test_a_blob_that_is_cleaned_under_its_writer_is_put_again(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orphan = storage.blobs.put(b"of a run that was killed")
@@ -293,9 +293,7 @@ def test_a_cell_whose_blob_is_gone_counts_as_absent_from_then_on(storage: Storag
     assert storage.verify() == []
 
 
-def test_only_the_data_directory_of_the_node_is_shared(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_nodes_data_directory_is_shared(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scratch storages, as of `evaluate` and `reproduce`, write nothing to where others read."""
     monkeypatch.setenv("TRAUBE_BLOBS", str(tmp_path / "shared"))
     scratch, own = open_storage(tmp_path / "scratch"), open_storage(home)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from filelock import FileLock
 from typer.testing import CliRunner
 
-from tests.made import run_missing
+from tests.made import ingest, run_missing
 from traube._cli.main import app
 from traube._core import paths
 from traube._core.measure import Cost
@@ -37,9 +37,6 @@ from traube.comparison.regressions import Night, save_snapshot, select_counting_
 from traube.models import load_model
 from traube.models.pins import Pin, unpin
 from traube.models.vectors import store_matrix
-from traube.tasks import get_source
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import index_texts
 
 PROTOCOL = Protocol(reducers=("none", "pca"), clusterers=("kmeans",), seeds=(1,))
 PARAMS = Params(protocol="own", tasks=("tickets",), models=("bow",), protocols={"own": PROTOCOL})
@@ -62,11 +59,8 @@ def evaluated(topics: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) ->
     (folder / "cards" / "tickets.yaml").write_text("file: tickets.csv\ntext: text\nlabels: topic\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAUBE_CARDS", str(folder / "cards"))
-        bench, source = Workbench.at(folder / "home"), get_source("tickets")
-        corpus, records = index_texts(source.read())
-        save_corpus(bench.storage, "tickets", corpus, records, source.raw_version())
-        save_rows(bench.storage, source.card, source.draw(records))
-        complete_task(bench.storage, source.card)
+        bench = Workbench.at(folder / "home")
+        ingest(bench.storage, "tickets")
         run_missing(bench, request())
     bench.storage.catalog.close()
     return folder
@@ -150,9 +144,7 @@ def test_weights_stay_while_they_are_pinned(bench: Workbench, home: Path) -> Non
     assert not served.exists() and unpacked.exists()  # what a package carries
 
 
-def test_what_is_unused_is_listed_with_its_size_and_removed_and_no_number_is_another(
-    bench: Workbench, home: Path
-) -> None:
+def test_what_is_unused_is_listed_and_removed_and_no_number_is_another(bench: Workbench, home: Path) -> None:
     before = leaderboard(bench.storage, protocols=PARAMS.protocols)
     put_reduction(bench.storage, f"{OWNER}-0")
     put(home / "tables" / f".x.json.{'0' * 32}.json")
@@ -186,9 +178,7 @@ def test_the_command_says_what_it_marked_and_a_day_later_what_it_deleted(bench: 
     assert clean("--yes").endswith("Nothing that is older than a day is unused.")
 
 
-def test_embeddings_of_weights_that_are_gone_are_listed_once_no_cell_used_them(
-    bench: Workbench, tiny_bert: Path
-) -> None:
+def test_embeddings_of_weights_that_are_gone_are_listed(bench: Workbench, tiny_bert: Path) -> None:
     folder = Path(shutil.copytree(tiny_bert, paths.checkpoints() / "mine"))
     open_cache(bench.storage, load_model("mine")).append(["a text"], np.ones((1, 32), dtype=np.float32))
     assert find(bench) == []
