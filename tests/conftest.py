@@ -193,6 +193,18 @@ def base(tiny_bert: Path) -> Transformer:
     return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
 
 
+@pytest.fixture
+def drop_similarity(tiny_bert: Path) -> Callable[..., Path]:
+    """Puts a trained similarity over that encoder into checkpoints/; its folder."""
+    from tests.made import save_similarity
+    from traube._core import paths
+
+    def drop(name: str = "mine", **settings: object) -> Path:
+        return save_similarity(Path(shutil.copytree(tiny_bert, paths.checkpoints() / name)), **settings)
+
+    return drop
+
+
 @pytest.fixture(scope="session")
 def masked_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A masked language model with random weights that knows six whole words."""

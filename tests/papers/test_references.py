@@ -97,9 +97,7 @@ def test_what_is_mentioned_is_an_entry_and_no_entry_is_unused() -> None:
         ("the silhouette (Rousseeuw 1987)", ["Rousseeuw"], "", "1987"),
     ],
 )
-def test_a_mention_is_found_and_another_year_is_none_of_an_entry(
-    text: str, names: list[str], venue: str, year: str
-) -> None:
+def test_a_mention_is_that_of_an_entry_of_its_year(text: str, names: list[str], venue: str, year: str) -> None:
     assert list(mentions(text)) == [(names, venue, year)]
     assert entries_of(names, venue, year)
     assert not entries_of(names, venue, "1901")

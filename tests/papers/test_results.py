@@ -55,9 +55,7 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     assert "| [toy](results/toy.md) | 3 | 1 | 0 |" in first and paper in page
 
 
-def test_a_table_of_one_metric_says_what_its_tests_find_by_column(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_of_one_metric_says_what_tests_find(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     def scored(context: Context) -> pd.DataFrame:
         return measured(context).assign(detectable=[0.5, None])
 
@@ -67,9 +65,7 @@ def test_a_table_of_one_metric_says_what_its_tests_find_by_column(
     assert "- Tests find: x 0.5.\n" in results.results_page(context.storage)
 
 
-def test_a_page_says_what_its_tests_find_by_the_metrics_that_it_shows(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_says_what_tests_find_by_shown_metrics(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = [("a", "acc", 3.5), ("b", "acc", 12.0), ("a", "hidden", 99.0), ("c", "acc", None)]
 
     def scored(context: Context) -> pd.DataFrame:
@@ -120,9 +116,7 @@ def test_a_number_that_was_measured_in_two_ways_is_printed_once(context: Context
     assert "| toy | 3 | 1 | 0 |" in results.results_page(context.storage)
 
 
-def test_what_another_data_directory_had_measured_stays_on_the_page(
-    context: Context, table: Table, tmp_path: Path
-) -> None:
+def test_what_another_data_directory_measured_stays_there(context: Context, table: Table, tmp_path: Path) -> None:
     page, folder = tmp_path / "results.md", context.storage.folder
     write_table(folder, "toy", table, context)
     results.write_results(context.storage, page)

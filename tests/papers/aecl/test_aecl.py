@@ -82,9 +82,7 @@ def test_ns_falls_while_it_learns_and_ps_is_the_rest(base: Transformer, grouped:
     assert all(-1e-6 <= e["ns"] <= 1 and e["ns"] + e["ps"] == pytest.approx(1) for e in clusterer.history)
 
 
-def test_attention_learns_from_equation_7_and_stays_at_chance_without_it(
-    base: Transformer, grouped: Grouped, tmp_path: Path
-) -> None:
+def test_attention_learns_from_equation_7_alone(base: Transformer, grouped: Grouped, tmp_path: Path) -> None:
     values = {"frozen": True, "scaled": True, "epochs": 20, "stage_1": 20, "batch": 54, "head_learning_rate": 3e-3}
     chance = 1 - 1 / 3  # of three groups of one size
     ns = {}
@@ -96,9 +94,7 @@ def test_attention_learns_from_equation_7_and_stays_at_chance_without_it(
     assert ns["unguided"] == pytest.approx(chance, abs=0.05)
 
 
-def test_a_frozen_encoder_encodes_a_task_once_for_all_seeds_and_only_the_last_task_is_kept(
-    base: Transformer, grouped: Grouped
-) -> None:
+def test_a_frozen_encoder_encodes_a_task_once_and_the_last_one_is_kept(base: Transformer, grouped: Grouped) -> None:
     def views(texts: list[str]) -> list[Encoded]:
         return [Encoded(copy_network(base, 32, True), view) for view in (texts, [f"{text} query" for text in texts])]
 
@@ -111,9 +107,7 @@ def test_a_frozen_encoder_encodes_a_task_once_for_all_seeds_and_only_the_last_ta
     assert torch.equal(encoded[0], first[0]) and encoded[0] is not first[0]
 
 
-def test_a_frozen_encoder_stays_as_it_is_and_one_that_learns_does_not(
-    base: Transformer, grouped: Grouped, tmp_path: Path
-) -> None:
+def test_only_a_frozen_encoder_stays_as_it_is(base: Transformer, grouped: Grouped, tmp_path: Path) -> None:
     before = Encoded(copy_network(base, 32, True), grouped[0]).vectors()
     for frozen in (True, False):
         values = {"epochs": 2, "stage_1": 1, "stage_2": 1, "frozen": frozen, "learning_rate": 1e-3}

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.made import save_scored, tips_of, with_replicates
+from tests.made import save_scored, store_task, tips_of, with_replicates
 from traube._pipeline.cluster import REPRESENTATIONS
 from traube._pipeline.params import load_params
 from traube._pipeline.plan import cells
@@ -17,7 +17,6 @@ from traube.papers.aecl import figures, tables
 from traube.papers.aecl.claims import STAGE_2
 from traube.papers.aecl.figures import PLACES
 from traube.papers.aecl.paper import PAPER
-from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 
@@ -27,9 +26,7 @@ def task(context: Context) -> Task:
     texts = ["a cat", "the cat sat", "cats and cats and cats", "a dog", "soup", "bread and soup"]
     corpus, records = index_texts(pd.DataFrame({"text": texts, "topic": ["pets"] * 4 + ["food"] * 2}))
     task = Task(TaskCard(name="tweet"), corpus, make_split(records, "all", "topic", label="topic"))
-    save_corpus(context.storage, "tweet", corpus, corpus, raw_version="")
-    save_rows(context.storage, task.card, task.splits)
-    complete_task(context.storage, task.card)
+    store_task(context.storage, task)
     return task
 
 
@@ -145,9 +142,7 @@ def test_on_vectors_of_words_from_elsewhere_a_method_is_the_papers(context: Cont
     assert made.to_dict() == pytest.approx({("STCC", "glove"): 61, ("STCC, adapted", "minilm"): 71})
 
 
-def test_what_is_left_out_stands_beside_the_whole_with_the_encoder_trained_or_frozen(
-    context: Context, task: Task
-) -> None:
+def test_ablations_stand_beside_the_whole_with_the_encoder_trained_or_frozen(context: Context, task: Task) -> None:
     for protocol, acc in (("aecl", 0.6), ("aecl_frozen", 0.7), ("aecl_ablations.contrast=unguided", 0.5)):
         evaluated(context, task, protocol, "minilm", ["none/aecl"], acc)
     found = tables.ablation("table_3", context).query("metric == 'acc'").set_index("method")["measured"]
@@ -179,7 +174,7 @@ def test_trainings_are_drawn_as_they_went(context: Context, task: Task) -> None:
     assert drawing.data["size"].eq(len(load_params().chosen("aecl").seeds)).all()
 
 
-def test_what_attention_finds_is_measured_in_the_end_and_after_the_contrast_alone(
+def test_attention_is_measured_in_the_end_and_after_the_contrast(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about = {"method": "AECL", "task": "tweet", "base": "minilm", "same_class_similarity": 0.5}
@@ -223,9 +218,7 @@ def test_each_value_of_the_sweep_is_a_point_of_a_curve(context: Context, task: T
 
 
 @pytest.mark.slow
-def test_what_texts_became_is_shown_beside_each_other_and_pointing_at_a_text_shows_it(
-    context: Context, task: Task
-) -> None:
+def test_maps_stand_beside_each_other_and_pointing_at_a_text_shows_it(context: Context, task: Task) -> None:
     (figure,) = (figure for figure in PAPER.figures if figure.name == "figure_4")
     assert "traube run --task stackoverflow" in figure.make(context).content
     evaluated(context, task, "aecl_frozen", "minilm", ["none/aecl", "none/sccl"], 0.5)

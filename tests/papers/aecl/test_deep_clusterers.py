@@ -173,7 +173,7 @@ def test_with_one_cluster_or_one_text_there_is_nothing_to_decide(name: str, base
     [["cat", "dog"], ["", " ", "cat", "dog star"], ["cat"] * 9, ["", "", ""]],
     ids=["two", "empty ones", "all equal", "all empty"],
 )
-def test_few_empty_or_equal_texts_are_grouped_somehow(
+def test_few_or_equal_texts_are_grouped_somehow(
     name: str, texts: Sequence[str], base: Transformer, tmp_path: Path
 ) -> None:
     labels = short(name).fit_predict(texts, 2, base, 0, tmp_path)

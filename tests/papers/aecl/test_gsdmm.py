@@ -103,21 +103,10 @@ def test_a_text_without_words_is_noise_and_changes_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        (["one text"], [0]),
-        (["a", "a"], [0, 0]),
-        (["", ""], [-1, -1]),
-        (["", "a"], [-1, 0]),
-    ],
+    ("texts", "expected"), [(["one text"], [0]), (["a", "a"], [0, 0]), (["", ""], [-1, -1]), (["", "a"], [-1, 0])]
 )
 def test_few_texts_empty_texts_and_equal_texts(texts: list[str], expected: list[int]) -> None:
     assert group(None, texts, 0).tolist() == expected
-
-
-def test_equal_texts_are_together_but_for_a_draw_now_and_then() -> None:
-    found = group(None, ["the same words in all of them"] * 40, 0)
-    assert np.bincount(found).max() >= 38
 
 
 def test_a_long_text_has_weights_too() -> None:
@@ -125,6 +114,11 @@ def test_a_long_text_has_weights_too() -> None:
     texts = [" ".join(f"w{i}" for i in range(1000)), " ".join(f"w{i}" for i in range(1000)), "quite another"]
     found = group(None, texts, 0)
     assert found.tolist() == [0, 0, 1]
+
+
+def test_equal_texts_are_together_but_for_a_draw_now_and_then() -> None:
+    found = group(None, ["the same words in all of them"] * 40, 0)
+    assert np.bincount(found).max() >= 38
 
 
 def test_never_more_clusters_than_allowed() -> None:

@@ -68,9 +68,7 @@ def test_losses_are_one_less_the_metrics(labels: tuple[list[int], list[int]]) ->
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=3, max_size=10), st.integers(0, 99))
-def test_with_a_large_lambda_the_gradient_leads_from_the_clustering_to_the_classes(
-    labels: list[int], seed: int
-) -> None:
+def test_with_a_large_lambda_the_gradient_leads_to_the_classes(labels: list[int], seed: int) -> None:
     gold, d = adjacency(labels), distances(seed, len(labels)).requires_grad_()
     box = Blackbox(lam=100.0, cluster=linkage("average"))
     (found,) = box.adjacency([d], [gold])
@@ -181,9 +179,7 @@ def test_a_distance_that_is_not_finite_is_an_error() -> None:
         Blackbox(90.0, linkage("average")).adjacency([d], [adjacency([0, 1, 0, 1])])
 
 
-def test_a_split_that_is_too_large_is_refused_before_it_fills_the_memory(
-    base: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_split_that_would_fill_the_memory_is_refused(base: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
     task = words_task()
     with refused(TooLarge, "words", "train_0", 8, "0.0"):

@@ -113,9 +113,7 @@ def test_an_archive_that_is_not_there_is_fetched(raw_folder: Path, monkeypatch: 
         load_task("newsgroups")
 
 
-def test_a_downloaded_archive_is_checked_whenever_it_is_read(
-    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_downloaded_archive_is_always_checked(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traube.papers.cob.readers.newsgroups.SHA256", hashlib.sha256(archive.read_bytes()).hexdigest())
     served = archive.rename(tmp_path / "20news-bydate.tar.gz")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path))) as server:

@@ -58,9 +58,7 @@ def test_items_are_compared_within_their_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("separator", "encoding"), [(",", "utf-8"), (";", "cp1252"), ("\t", "utf-16")])
-def test_items_and_answers_are_read_however_a_spreadsheet_saved_them(
-    tmp_path: Path, separator: str, encoding: str
-) -> None:
+def test_items_and_answers_are_read_however_they_were_saved(tmp_path: Path, separator: str, encoding: str) -> None:
     rows = [["item", "text"], *([f"i{n}", f"Größe {n}, für später"] for n in range(4))]
     answers = [["annotator", "item_1", "item_2", "best", "worst"], ["Jörg", "i0", "i1", "i0", "i1"]]
     for name, table in (("items.csv", rows), ("answers.csv", answers)):
@@ -99,11 +97,6 @@ def test_annotators_form_no_panels(annotators: int, each: int) -> None:
     made = make_sheets(draw_tuples([f"i{i}" for i in range(40)], 3), annotators, each)
     judged = [{frozenset(one) for one in sheet.tuples} for sheet in made]
     assert all(judged[a] & judged[b] for a in range(annotators) for b in range(a))
-
-
-def test_too_few_annotators_are_refused() -> None:
-    with refused(Invalid, 3, 2):
-        make_sheets([("a", "b")], 2, 3)
 
 
 def test_a_filled_in_table_is_read_as_judgments(tmp_path: Path) -> None:
@@ -163,7 +156,9 @@ def test_items_that_cannot_be_judged_are_refused(tmp_path: Path, text: str, refu
         read_items(write(tmp_path, text))
 
 
-def test_a_group_with_too_few_items_is_named(tmp_path: Path) -> None:
+def test_too_few_annotators_or_items_are_refused(tmp_path: Path) -> None:
     items = read_items(write(tmp_path, "item,text,group\na,x,g1\nb,y,g1\nc,z,g1\nd,v,g2\n"))
     with refused(Invalid, "g2", 3, 1):
         draw_designs(items, 3)
+    with refused(Invalid, 3, 2):
+        make_sheets([("a", "b")], 2, 3)

@@ -28,9 +28,7 @@ def write(folder: Path, text: str, name: str = "answers.csv") -> Path:
 
 @given(n=st.integers(3, 14), size=st.integers(2, 5), per_item=st.floats(0.3, 3), seed=st.integers(0, 5))
 @settings(max_examples=80, deadline=None)
-def test_every_design_is_balanced_and_distinct_and_the_same_for_its_seed(
-    n: int, size: int, per_item: float, seed: int
-) -> None:
+def test_every_design_is_balanced_and_that_of_its_seed(n: int, size: int, per_item: float, seed: int) -> None:
     items, size = [f"i{i}" for i in range(n)], min(size, n)
     tuples = draw_tuples(items, size, per_item, seed=seed)
     assert len(tuples) == max(1, min(comb(n, size), round(per_item * n)))
@@ -132,14 +130,11 @@ def test_sound_rows_have_no_faults_and_duplicates_are_found_across_files(tmp_pat
     assert len(again.judgments) == 2 and "judged this tuple before" in again.faults[0]
 
 
-def test_columns_may_have_other_names_and_a_file_may_be_one_annotators(tmp_path: Path) -> None:
+def test_columns_may_have_other_names_and_ids_may_be_marked_as_texts(tmp_path: Path) -> None:
     file = write(tmp_path, "best,worst,option1\nhope,fear,dust\nfear,dust,milk\n", "anna.csv")
     columns = Columns(annotator=None, items=("best", "worst", "option1"))
     judged = read_judgments([file], columns).judgments
     assert judged.items == ("dust", "fear", "hope", "milk") and len(judged) == 2
-
-
-def test_ids_that_a_spreadsheet_marked_as_texts_are_found(tmp_path: Path) -> None:
     file = write(tmp_path, HEADER + "anna,'+a, b ,c,'+a,b\n")
     assert read_judgments([file]).judgments.items == ("+a", "b", "c")
 

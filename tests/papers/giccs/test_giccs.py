@@ -55,9 +55,7 @@ def measured(table: Table, context: Context) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("table", [t for t in PAPER.tables if t.published], ids=lambda table: table.name)
-def test_without_data_a_table_holds_what_is_printed_and_says_what_is_missing(
-    table: Table, context: Context, raw: Path
-) -> None:
+def test_without_data_a_table_is_as_printed_and_says_what_is_missing(table: Table, context: Context, raw: Path) -> None:
     rows = table.make(context)
     assert rows["published"].notna().all() and rows["measured"].isna().all()
     assert (rows["note"] != "").all()
@@ -65,15 +63,8 @@ def test_without_data_a_table_holds_what_is_printed_and_says_what_is_missing(
 
 def test_what_is_printed_is_as_many_numbers_as_in_the_paper() -> None:
     sizes = {name: len(t.published()) for name, t in TABLES.items() if t.published}
-    assert sizes == {
-        "table_1": 12,
-        "table_2": 60,
-        "table_3": 4,
-        "table_4": 2,
-        "table_5": 14,
-        "table_6": 4,
-        "stsb_de": 5,
-    }
+    of_paper = {"table_1": 12, "table_2": 60, "table_3": 4, "table_4": 2, "table_5": 14, "table_6": 4}
+    assert sizes == {**of_paper, "stsb_de": 5}
 
 
 def test_the_means_that_the_text_states_are_those_of_the_tables() -> None:
@@ -140,11 +131,8 @@ def test_correlations_are_those_of_the_stored_cells(context: Context, sample: Pa
     rows = measured(TABLES["table_5"], context).set_index("metric")
     stored = pair_scores(context, "giccs").iloc[0]
     assert stored["comparison"] == "cosine" and not stored["history"]
-    assert rows.loc["pearson", ["model", "measured", "low"]].tolist() == [
-        "tfidf",
-        stored["pearson"],
-        stored["pearson_low"],
-    ]
+    expected = ["tfidf", stored["pearson"], stored["pearson_low"]]
+    assert rows.loc["pearson", ["model", "measured", "low"]].tolist() == expected
     # other data: what was computed of the former does not count
     giccs_like.write(sample).write_text((sample / "giccs" / "giccs.jsonl").read_text().replace("Wann", "Um wann"))
     assert measured(TABLES["table_5"], context).empty
@@ -187,12 +175,8 @@ def test_whether_similarity_predicts_clustering_is_measured_for_models_that_have
     (row,) = spec.make(context).to_dict("records")
     assert (row["pair_task"], row["task"], row["models"], row["which"]) == ("giccs", "tweet", FEWEST, "bow, lsa, tfidf")
     own = context.cells(["tweet"], "mteb-v1")
-    scores = (
-        context.storage.read_scores(own, [row["metric"]])
-        .merge(own[["cell_id", "model"]])
-        .groupby("model")["value"]
-        .mean()
-    )
+    scored = context.storage.read_scores(own, [row["metric"]]).merge(own[["cell_id", "model"]])
+    scores = scored.groupby("model")["value"].mean()
     alike = pair_scores(context, "giccs").set_index("model")["spearman"]
     assert row["rho"] == pytest.approx(spearman(alike[scores.index], scores), nan_ok=True)
     assert np.isnan(row["low"]) and "3 models are too few" in row["note"]

@@ -33,9 +33,6 @@ def test_what_knows_the_groups_is_perfect_and_upside_down_it_is_always_wrong() -
     assert page_auc(TRUTH, LABELS) == 1
     assert page_auc(1 - TRUTH, LABELS) == 0
     assert page_auc(np.ones((5, 5)), LABELS) == 0.5  # what knows nothing
-
-
-def test_distances_are_judged_by_their_negative() -> None:
     distances = np.array([[0, 1, 5], [1, 0, 4], [5, 4, 0]])
     assert page_auc(-distances, np.array(["a", "a", "b"])) == 1
 

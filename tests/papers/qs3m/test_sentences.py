@@ -1,13 +1,11 @@
 """Attention reads the sentences of a passage, at most ten."""
 
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.made import save_similarity
-from traube._core import paths
 from traube.models import Model, ModelCard, load_model, model_of
 from traube.papers.qs3m.sentences import SENTENCES, split_sentences
 
@@ -15,11 +13,9 @@ TEXTS = ["the cat. a dog!", "star soup", "bread"]
 
 
 @pytest.fixture
-def model(tiny_bert: Path) -> Model:
+def model(drop_similarity: Callable[..., Path]) -> Model:
     """A model that attends to sentences, over the tiny encoder."""
-    folder = Path(shutil.copytree(tiny_bert, paths.checkpoints() / "mine"))
-    save_similarity(folder, network="attention", output="sigmoid")
-    return load_model("mine", "cpu")
+    return load_model(drop_similarity(network="attention", output="sigmoid").name, "cpu")
 
 
 def test_attention_looks_at_the_text_and_then_its_sentences(model: Model, tiny_bert: Path) -> None:

@@ -82,9 +82,7 @@ def groups(splits: pd.DataFrame, texts: dict[str, str]) -> dict[str, list[str]]:
         ),
     ],
 )
-def test_passages_are_grouped_by_section_for_the_title_or_the_lead(
-    task: str, expected: dict[str, list[str]], car: Path
-) -> None:
+def test_passages_are_grouped_by_section_for_a_query(task: str, expected: dict[str, list[str]], car: Path) -> None:
     """A passage that stands in two sections counts in the first; the text before them is a query."""
     loaded = load_task(task).validate()
     texts = loaded.corpus.set_index("text_id")["text"].to_dict()
