@@ -121,18 +121,17 @@ def test_equal_scores_are_no_difference() -> None:
     assert difference(sample([0.5, 0.7]), sample([0.5, 0.7])).p == 1
 
 
-def test_only_common_splits_are_compared() -> None:
+def test_only_splits_that_both_have_scores_of_are_compared() -> None:
     a, b = sample([0.5, 0.7, 0.9]), sample([0.4, 0.5])
     assert difference(a, b).splits == 2
     assert difference(a, b).difference == pytest.approx(0.15)
     other = difference(a, Sample(("other",), zero(1).values, 0.0, 1.0))
     assert other.undecided is Undecided.NO_COMMON_SPLIT and np.isnan(other.difference) and other.evidence == ""
-
-
-def test_splits_whose_scores_are_not_defined_are_left_out() -> None:
     assert difference(sample([0.5, np.nan, 0.7]), zero(3)).splits == 2
     assert difference(sample([np.nan]), zero(1)).undecided is Undecided.NO_COMMON_SPLIT
     assert np.isnan(interval(sample([0.5, np.nan]))).all()
+    found = difference(sample([0.5, np.nan, 0.7]), sample([0.4, 0.5, np.nan]))
+    assert found.undecided is Undecided.ONE_COMMON_SPLIT
 
 
 def test_where_nothing_varies_nothing_is_claimed() -> None:
@@ -142,11 +141,6 @@ def test_where_nothing_varies_nothing_is_claimed() -> None:
         found = difference(sample([one]), sample([other]))
         assert found.undecided is Undecided.TOO_FEW_TEXTS and np.isnan(found.p) and found.better == ""
         assert found.evidence == f"{100 * (one - other):+.2f} points"
-
-
-def test_one_split_of_many_is_not_enough() -> None:
-    found = difference(sample([0.5, np.nan, 0.7]), sample([0.4, 0.5, np.nan]))
-    assert found.undecided is Undecided.ONE_COMMON_SPLIT
 
 
 # samples

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.made import damage_blob, save_scored, with_replicates
+from tests.made import damage_blob, save_scored, store_task, with_replicates
 from traube._core.files import write_parquet
 from traube._pipeline.changes import ChangeKind
 from traube._pipeline.kinds.clustering import ClusteringCell
@@ -31,8 +31,8 @@ from traube.comparison.regressions import (
     select_counting_cells,
 )
 from traube.components import parse_method
-from traube.tasks.stored import complete_task, get_manifest, save_corpus, save_rows
-from traube.tasks.task import TaskCard, text_id
+from traube.tasks.stored import get_manifest
+from traube.tasks.task import Task, TaskCard, text_id
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1,))
 METRIC = "v_measure/noise_as_cluster"
@@ -55,10 +55,7 @@ def save_task(storage: Storage, more: str = "") -> None:
             "part": "test",
         }
     )
-    card = TaskCard(name="tiny")
-    save_corpus(storage, "tiny", corpus, corpus[["text_id"]], "raw")
-    save_rows(storage, card, splits)
-    complete_task(storage, card)
+    store_task(storage, Task(TaskCard(name="tiny"), corpus, splits))
 
 
 @pytest.fixture
@@ -171,9 +168,7 @@ def test_a_corrupt_night_is_passed_over_and_named(storage: Storage, add: Add) ->
         add(0.5, day, model=day)
     (night,) = storage.read_documents(Night, "2026-01-02")
     damage_blob(storage, night.files["cells"])
-    assert (
-        find_regressions(storage, {"own": OWN}, select_counting_cells(storage, {"own": OWN}), "2026-01-03")[0]
-        == "2026-01-01"
-    )
+    since, _ = find_regressions(storage, {"own": OWN}, select_counting_cells(storage, {"own": OWN}), "2026-01-03")
+    assert since == "2026-01-01"
     (line,) = storage.verify()
     assert night.files["cells"] in line

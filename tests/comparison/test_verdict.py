@@ -74,15 +74,12 @@ def test_an_id_is_that_of_the_content() -> None:
     assert one.record()["id"] == one.id and Verdict("a", "b").record()["p"] is None
 
 
-def test_pages_are_compared_by_the_paired_t_test() -> None:
+def test_pages_are_compared_by_the_paired_t_test_from_two_on() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(0.5, 0.1, 30), rng.normal(0.4, 0.1, 30)
     found = compare_paired("a", a, "b", b, comparisons=3)
     assert found.p == pytest.approx(3 * stats.ttest_rel(a, b).pvalue)
     assert compare_paired("a", a, "b", a - 0.25).undecided is Undecided.TOO_FEW_TEXTS
-
-
-def test_two_pages_are_the_fewest_that_are_compared() -> None:
     a, b = [0.5, 0.7], [0.4, 0.5]
     assert compare_paired("a", a, "b", b).p == pytest.approx(stats.ttest_rel(a, b).pvalue)
     assert compare_paired("a", a[:1], "b", b[:1]).undecided is Undecided.TOO_FEW_TEXTS

@@ -87,12 +87,9 @@ def test_the_same_labels_as_the_library_itself(blobs):
     assert adjusted_rand_score(average, cluster("agglomerative_cosine", None, vectors, 20, seed=None)) == 1
 
 
-def test_parameters_reach_the_estimator(plane):
+def test_parameters_and_seed_reach_the_estimator(plane, blobs):
     labels = cluster("hdbscan", {"min_cluster_size": 200}, plane[0], k=None, seed=None)
     assert set(labels) == {-1}
-
-
-def test_the_seed_reaches_the_estimator(blobs):
     vectors = np.random.default_rng(0).normal(size=(200, 5))
     labels = [cluster("kmeans", {"init": "random"}, vectors, 20, seed=seed) for seed in (0, 0, 1)]
     assert np.array_equal(labels[0], labels[1])
@@ -129,11 +126,8 @@ def test_few_texts(blobs, n, kind):
         assert labels.shape == (n,)
 
 
-def test_umap_into_more_dimensions_than_there_are_texts(blobs):
+def test_components_are_at_most_those_that_there_are(blobs):
     assert reduce("umap", {"n_components": 20}, blobs[0][:10], seed=0).shape == (10, 20)
-
-
-def test_pca_never_gives_more_components_than_there_are():
     X = np.random.default_rng(0).normal(size=(5, 9)).astype(np.float32)
     assert reduce("pca", {"n_components": 50}, X, seed=0).shape == (5, 5)
     assert reduce("pca", {"n_components": 50}, X[:, :3], seed=0).shape == (5, 3)
@@ -166,14 +160,10 @@ def test_all_texts_the_same(name):
 
 
 @pytest.mark.parametrize("name", TAKES_K)
-def test_as_many_clusters_as_texts(plane, name):
+def test_one_cluster_and_as_many_as_texts(plane, name):
     labels = cluster(name, None, plane[0][:12], k=12, seed=0)
     if name != "minibatch_kmeans":  # which may leave a center empty
         assert len(set(labels)) == 12
-
-
-@pytest.mark.parametrize("name", TAKES_K)
-def test_one_cluster(plane, name):
     assert not cluster(name, None, plane[0], k=1, seed=0).any()
 
 

@@ -71,12 +71,7 @@ def test_of_many_texts_some_are_compared(blobs, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("distances", "refusal"),
-    [
-        (1 - np.eye(2), (TooFew, 2)),
-        (1 - np.eye(9), (TooFew,)),
-        (np.zeros((9, 9)), (TooFew,)),
-    ],
+    ("distances", "refusal"), [(1 - np.eye(2), (TooFew, 2)), (1 - np.eye(9), (TooFew,)), (np.zeros((9, 9)), (TooFew,))]
 )
 def test_distances_that_say_nothing_are_refused(distances, refusal: Refusal):
     with refused(*refusal):

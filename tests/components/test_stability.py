@@ -104,9 +104,7 @@ def test_candidates_are_sorted_unique_and_within_reach(blobs: Blobs) -> None:
         ([0, -0.1, -0.2, -0.3, -0.2, -0.1, -0.1], [1]),
     ],
 )
-def test_a_number_that_is_as_good_as_the_best_but_lies_far_away_has_no_say(
-    excess: list[float], alike: list[int]
-) -> None:
+def test_a_number_as_good_as_the_best_but_far_away_has_no_say(excess: list[float], alike: list[int]) -> None:
     table = pd.DataFrame({"k": [1, 2, 4, 8, 16, 32, 64], "excess": excess})
     assert find_alike(table).tolist() == alike
 
@@ -124,7 +122,7 @@ labelings = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers
 
 
 @given(labelings)
-def test_the_rand_index_is_scikit_learns_of_points_that_stand_for_several_texts(
+def test_the_rand_index_is_scikit_learns_of_points_with_sizes(
     points: list[tuple[int, int, int]],
 ) -> None:
     a, b, size = np.array(points).T
@@ -147,15 +145,14 @@ def test_any_clusterer_that_takes_k_may_have_it_chosen(blobs: Blobs) -> None:
         assert adjusted_rand_score(gold, cluster(name, method.clusterer_params, vectors, 2, 0)) > 0.9
 
 
-def test_without_it_nothing_changes(blobs: Blobs) -> None:
+def test_k_auto_is_a_parameter_of_methods_that_take_k_from_vectors(blobs: Blobs) -> None:
     assert "k" not in parse_method("none/kmeans").params()["clusterer_params"]
     assert len(set(cluster("kmeans", None, blobs[0], 2, 0))) == 2
-
-
-def test_where_k_is_chosen_the_other_parameters_stay() -> None:
     params = parse_method("none/kmeans", {"kmeans": {"k": "auto", "n_init": 3}}).clusterer_params
     estimator = get_clusterer("kmeans").estimator(params, 0, n_clusters=2)
     assert (estimator.n_init, estimator.n_clusters) == (3, 2)
+    method = parse_method("none/agglomerative_average", {"agglomerative_average": {"k": "auto"}})
+    assert "chooses k from vectors" in str(method.unsupported_by_distance())
 
 
 @pytest.mark.parametrize(
@@ -164,11 +161,6 @@ def test_where_k_is_chosen_the_other_parameters_stay() -> None:
 def test_k_is_no_other_parameter(method: str, params: dict[str, object]) -> None:
     with refused(Unknown, "k"):
         parse_method(method, {method.partition("/")[2]: params})
-
-
-def test_it_is_chosen_from_vectors_not_from_distances() -> None:
-    method = parse_method("none/agglomerative_average", {"agglomerative_average": {"k": "auto"}})
-    assert "chooses k from vectors" in str(method.unsupported_by_distance())
 
 
 # the clusterer
@@ -185,6 +177,7 @@ def test_it_finds_number_and_groups_and_says_how_far_to_believe_them(blobs: Blob
     assert adjusted_rand_score(blobs[1], fitted.labels_) > 0.98
     assert fitted.score_ > 0.3
     assert (fitted.cluster_stability_ > 0.9).all()
+    assert adjusted_rand_score(blobs[1], cluster("stable_kmeans", None, kind(blobs[0]), None, 5)) > 0.98
 
 
 def test_a_given_number_is_kept_and_not_judged(blobs: Blobs) -> None:
@@ -194,25 +187,17 @@ def test_a_given_number_is_kept_and_not_judged(blobs: Blobs) -> None:
     assert fitted.cluster_stability_.shape == (7,)
 
 
-def test_in_the_grid_it_needs_no_number(blobs: Blobs) -> None:
-    found = cluster("stable_kmeans", None, blobs[0], None, 5)
-    assert adjusted_rand_score(blobs[1], found) > 0.98
-
-
 def test_of_many_vectors_some_are_grouped_and_the_others_join(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stable_kmeans, "MOST", 100)
     found = StableKMeans(4, random_state=0).fit(blobs[0]).labels_
     assert adjusted_rand_score(blobs[1], found) > 0.98
 
 
-def test_a_group_that_is_there_is_more_stable_than_halves_of_one(blobs: Blobs) -> None:
+def test_groups_are_more_stable_than_halves_and_one_text_is_rated_too(blobs: Blobs) -> None:
     vectors, gold = blobs
     halves = np.where(gold == 3, 3 + np.arange(300) % 2, gold)
     found = cluster_stability(sample_some(project(vectors, 0), 5, 0), halves, 0)
     assert found[:3].min() > found[3:].max() + 0.2
-
-
-def test_a_cluster_of_one_text_is_rated(blobs: Blobs) -> None:
     labels = np.maximum(0, np.arange(300) - 294)  # five of six clusters are one text
     found = cluster_stability(sample_some(project(blobs[0], 0), 6, 0), labels, 0)
     assert len(found) == 6 and np.isfinite(found).all()

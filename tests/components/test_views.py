@@ -105,9 +105,7 @@ def test_the_number_is_chosen_only_where_one_is_needed_and_none_given(blobs: Blo
     assert adjusted_rand_score(blobs[1], chosen.labels) > 0.9
 
 
-def test_a_clusterer_without_a_seed_has_its_number_chosen_with_seed_0(
-    blobs: Blobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_seed_the_number_is_chosen_with_seed_0(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traube.components._number_of_clusters.ROWS", 100)  # a draw of the texts
     view, ward = VectorView(blobs[0]), parse_method("agglomerative")
     tables = [fit(ward, view, seed=seed).n_clusters_table for seed in (None, 0, 1)]
