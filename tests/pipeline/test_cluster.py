@@ -118,7 +118,7 @@ def test_a_unit_of_work_is_handed_its_part_and_changes_no_registry(vectors: Vect
 
 
 @pytest.mark.usefixtures("registries")
-def test_one_failing_cell_does_not_stop_the_others_and_says_what_and_where(
+def test_one_failing_cell_says_where_and_stops_no_other(
     results: Callable[..., dict[str, CellResult]],
 ) -> None:
     class Odd(Exception):
@@ -156,18 +156,14 @@ def test_one_failing_cell_does_not_stop_the_others_and_says_what_and_where(
     assert found["none/moody"].assignments is None
 
 
-def test_a_split_set_without_test_splits_fails_with_the_reason(
-    tiny_task: Task, vectors: Vectors, storage: Storage
-) -> None:
+def test_a_split_set_without_test_splits_fails(tiny_task: Task, vectors: Vectors, storage: Storage) -> None:
     train = Task(tiny_task.card, tiny_task.corpus, tiny_task.splits.assign(part="train"))
     (result,) = cluster_cells(train, vectors, cells_of(train, "none/kmeans"), storage, ProcessExecutor())
     assert (result.status, result.reason) == ("failed", "there are no test splits in the split set 'default'")
 
 
 @pytest.mark.usefixtures("registries")
-def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
-    tiny_task: Task, vectors: Vectors, storage: Storage
-) -> None:
+def test_a_clusterer_of_texts_is_handed_each_splits_texts(tiny_task: Task, vectors: Vectors, storage: Storage) -> None:
     class ByLastWord:
         def fit_predict(self, texts: list[str]) -> np.ndarray:
             return np.array([int(text.split()[-1].removeprefix("n")) for text in texts])
@@ -188,9 +184,7 @@ def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
     assert reduced.reason == "by_last_word works on texts, and pca reduces vectors: use none/by_last_word"
 
 
-def test_k_auto_is_chosen_from_a_splits_vectors_whatever_its_classes(
-    tiny_task: Task, vectors: Vectors, storage: Storage
-) -> None:
+def test_k_auto_is_chosen_from_a_splits_vectors(tiny_task: Task, vectors: Vectors, storage: Storage) -> None:
     """Of 36 texts at most four clusters are tried; the fine level has six classes."""
     requested = [parse_method("none/kmeans", params) for params in (None, {"kmeans": {"k": "auto"}})]
     given, chosen = (cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])[0] for method in requested)

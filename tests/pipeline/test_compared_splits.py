@@ -12,7 +12,7 @@ from scipy.spatial.distance import squareform
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from tests.errors import check_names
-from tests.made import cells_of, save_similarity
+from tests.made import cells_of
 from traube._core import paths
 from traube._pipeline.cluster import CellResult, cluster_cells
 from traube._pipeline.evaluate import evaluate
@@ -57,17 +57,8 @@ def requested() -> Task:
 
 
 @pytest.fixture
-def unrequested() -> Task:
-    """The same without."""
-    return task_of(records().drop(columns="query"))
-
-
-@pytest.fixture
-def drop(tiny_bert: Path) -> Drop:
-    def make(**settings: object) -> Model:
-        return load_model(save_similarity(Path(copytree(tiny_bert, paths.checkpoints() / "mine")), **settings).name)
-
-    return make
+def drop(drop_similarity: Callable[..., Path]) -> Drop:
+    return lambda **settings: load_model(drop_similarity(**settings).name)
 
 
 def results(task: Task, model: Model, home: Path, *methods: str) -> dict[str, CellResult]:
@@ -123,9 +114,7 @@ def test_other_queries_make_other_clusters_only_where_they_count(requested: Task
 # which cells make sense
 
 
-def test_what_works_on_vectors_is_unsupported_and_what_works_on_distances_is_not(
-    requested: Task, drop: Drop, home: Path
-) -> None:
+def test_what_works_on_vectors_is_unsupported_and_no_other(requested: Task, drop: Drop, home: Path) -> None:
     good = ["none/agglomerative_average", "none/hdbscan"]
     bad = [
         "none/kmeans",
@@ -150,35 +139,25 @@ def test_the_same_methods_stay_as_they_are_for_the_encoder_alone(requested: Task
     }
 
 
-def test_without_queries_one_that_compares_for_a_query_is_unsupported(
-    unrequested: Task, drop: Drop, home: Path
-) -> None:
-    (result,) = results(unrequested, drop(query="text"), home, METHOD).values()
+@pytest.mark.parametrize("lacking", [slice(0, 24), slice(12, 24)], ids=["both splits", "one split"])
+def test_without_a_query_one_that_compares_for_it_is_unsupported(lacking: slice, drop: Drop, home: Path) -> None:
+    frame = records()
+    frame.loc[lacking, "query"] = None
+    (result,) = results(task_of(frame), drop(query="text"), home, METHOD).values()
     assert result.status == "unsupported"
     check_names(result.reason, "mine", "queried")
 
 
 @pytest.mark.parametrize("settings", [{"query": "passages"}, {"network": "qs3m", "query": "none"}], ids=str)
-def test_without_queries_one_that_needs_no_text_of_a_query_is_scored(
-    unrequested: Task, drop: Drop, home: Path, settings: dict[str, str]
-) -> None:
-    (result,) = results(unrequested, drop(**settings), home, METHOD).values()
+def test_without_queries_one_that_needs_none_is_scored(drop: Drop, home: Path, settings: dict[str, str]) -> None:
+    (result,) = results(task_of(records().drop(columns="query")), drop(**settings), home, METHOD).values()
     assert result.status == "done" and result.assignments is not None and len(result.assignments) == 24
-
-
-def test_one_split_without_a_query_is_enough(drop: Drop, home: Path) -> None:
-    frame = records()
-    frame.loc[12:, "query"] = None
-    (result,) = results(task_of(frame), drop(), home, METHOD).values()
-    assert result.status == "unsupported"
 
 
 # what goes wrong
 
 
-def test_vectors_that_are_not_those_of_the_weights_fail_with_the_reason(
-    requested: Task, drop: Drop, home: Path
-) -> None:
+def test_vectors_of_other_weights_fail_with_the_reason(requested: Task, drop: Drop, home: Path) -> None:
     (result,) = results(requested, drop(dimensions=16), home, METHOD).values()
     assert result.status == "failed"
     assert "similarity/config.json: dimensions: 16" in result.reason

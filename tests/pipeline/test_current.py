@@ -49,19 +49,8 @@ def add(storage: Storage, tiny_task: Task) -> Add:
         parameters: dict[str, dict[str, int]] | None = None,
         **changes: Any,
     ) -> str:
-        made = ClusteringCell(
-            *(
-                "tiny",
-                "own",
-                "bow",
-                fingerprint,
-                parse_method(method, parameters),
-                seed,
-                "paper",
-                "default",
-                data_version,
-            )
-        )
+        chosen = parse_method(method, parameters)
+        made = ClusteringCell("tiny", "own", "bow", fingerprint, chosen, seed, "paper", "default", data_version)
         values = {"split": ["s"], "level": ["coarse"], "metric": ["v_measure/noise_as_cluster"], "value": [0.5]}
         scores = with_replicates(pd.DataFrame(values))
         save_scored(storage, replace(record(made, "done"), created=created, **changes), scores)
@@ -70,21 +59,14 @@ def add(storage: Storage, tiny_task: Task) -> Add:
     return cell
 
 
-def test_the_protocols_own_cells_count(storage: Storage, add: Add) -> None:
-    ids = {add(seed=1), add(seed=2)}
-    counted = current_cells(storage, {"paper": PAPER})
-    assert set(counted["cell_id"]) == ids
-    assert set(counted["protocol"]) == {"paper"}
-
-
-def test_other_requested_cells_do_not_change_the_protocols_numbers(storage: Storage, add: Add) -> None:
-    own = add(seed=1)
+def test_the_protocols_own_cells_count_and_others_do_not_change_its_numbers(storage: Storage, add: Add) -> None:
+    own = {add(seed=1), add(seed=2)}
     besides = {add(seed=7), add(method="none/agglomerative", seed=None)}
-    assert current_cells(storage, {"paper": PAPER})["cell_id"].tolist() == [own]
+    assert set(current_cells(storage, {"paper": PAPER})["cell_id"]) == own
     counted = current_cells(storage, {"paper": PAPER}, own_choice=True)
     assert set(counted["protocol"]) == {"paper"}
     assert set(counted.loc[counted["own_choice"], "cell_id"]) == besides
-    assert set(counted.loc[~counted["own_choice"], "cell_id"]) == {own}
+    assert set(counted.loc[~counted["own_choice"], "cell_id"]) == own
 
 
 def test_other_parameters_are_no_seeds(storage: Storage, add: Add) -> None:
@@ -101,15 +83,9 @@ def test_a_task_has_parameters_of_its_own_in_a_protocol(storage: Storage, add: A
     assert current_cells(storage, {"paper": special})["cell_id"].tolist() == [own]
     (row,) = storage.read_rows(CellRow, cell_id=own)
     changes = {kind: changed_since(storage, {"paper": p}, row) for kind, p in (("own", special), ("none", PAPER))}
-    assert (changes["own"], [str(change) for change in changes["none"]]) == (
-        [],
-        ["the method's parameters in params.yaml"],
-    )
-    bow, named = (
-        load_model("bow"),
-        [parse_method("none/kmeans"), parse_method("none/kmeans", {"kmeans": {"n_init": 3}})],
-    )
-    requested = cells(tiny_task, bow, special, methods=named, seeds=[1])
+    assert changes["own"] == [] and [*map(str, changes["none"])] == ["the method's parameters in params.yaml"]
+    named = [parse_method("none/kmeans"), parse_method("none/kmeans", {"kmeans": {"n_init": 3}})]
+    requested = cells(tiny_task, load_model("bow"), special, methods=named, seeds=[1])
     # named as the protocol has it, it is as the protocol has it for this task; what is another one stays
     assert [cell.method.clusterer_params["n_init"] for cell in requested] == [20, 3]
 

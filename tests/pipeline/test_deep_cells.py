@@ -1,6 +1,8 @@
 """Cells whose clusterer trains an encoder: in this process, after the others, resumable, with their histories kept."""
 
 import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from tests.errors import refused
 from tests.made import cells_of, store_task
 from traube._core.errors import Invalid
 from traube._core.progress import SILENT, Progress
-from traube._pipeline.cluster import REPRESENTATIONS, cluster_cells
+from traube._pipeline.cluster import REPRESENTATIONS, CellResult, cluster_cells
 from traube._pipeline.embed import embed_task
 from traube._pipeline.executors import Failure, ProcessExecutor
 from traube._pipeline.params import Protocol, Sweep
@@ -31,6 +33,7 @@ from traube.tasks.task import Task, make_task
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
 SHORT = {"aecl": {"epochs": 6, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "order"}}
+Run = Callable[..., Iterator[CellResult]]
 AECL, KMEANS = parse_method("none/aecl", SHORT), parse_method("none/kmeans")
 
 
@@ -46,12 +49,14 @@ def pets() -> Task:
 
 
 @pytest.fixture
-def vectors_of_pets(pets: Task, base: Transformer, tmp_path: Path) -> Vectors:
-    return embed_task(pets, base, Storage(tmp_path))[0]
+def run(pets: Task, base: Transformer, tmp_path: Path) -> Run:
+    """Clusters the cells of a task in a storage."""
+    vectors = embed_task(pets, base, Storage(tmp_path))[0]
+    return partial(cluster_cells, vectors=vectors, executor=ProcessExecutor(), model=base)
 
 
 def test_methods_follow_each_other_seed_by_seed(
-    pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    pets: Task, run: Run, base: Transformer, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = parse_method("none/aecl", {"aecl": {**SHORT["aecl"], "epochs": 5}})
     requested = cells(pets, base, OWN, methods=[AECL, other], seeds=[1, 2])
@@ -60,16 +65,14 @@ def test_methods_follow_each_other_seed_by_seed(
         "traube._pipeline.deep._train",
         lambda request, *rest: trained.append(request.cell.seed) or Failure("failed", "no"),
     )
-    assert len([*cluster_cells(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)]) == 4
+    assert len([*run(pets, cells=requested, storage=storage)]) == 4
     assert trained == [1, 1, 2, 2]
 
 
-def test_they_come_last_and_leave_clusters_and_a_history(
-    pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage
-) -> None:
+def test_they_come_last_with_clusters_and_a_history(pets: Task, run: Run, base: Transformer, storage: Storage) -> None:
     requested = cells(pets, base, OWN, methods=[AECL, KMEANS], seeds=[1])
     results = []
-    for result in cluster_cells(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base):
+    for result in run(pets, cells=requested, storage=storage):
         if result.cell.method is AECL:
             assert (storage.folder / "trainings" / result.cell.cell_id).exists()  # nobody has stored the cell yet
         results.append(result)
@@ -140,12 +143,10 @@ def test_other_texts_are_made_as_the_recipe_says(base: Transformer, masked_model
 
 
 def test_one_that_was_stopped_goes_on_and_finds_the_same(
-    pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage, tmp_path: Path
+    pets: Task, run: Run, base: Transformer, storage: Storage, tmp_path: Path
 ) -> None:
     requested = cells(pets, base, OWN, methods=[AECL], seeds=[1])
-    (unbroken,) = cluster_cells(
-        pets, vectors_of_pets, requested, open_storage(tmp_path / "other"), ProcessExecutor(), model=base
-    )
+    (unbroken,) = run(pets, cells=requested, storage=open_storage(tmp_path / "other"))
     steps: list[int] = []
 
     def stop(stage: str, amount: int) -> None:
@@ -154,40 +155,31 @@ def test_one_that_was_stopped_goes_on_and_finds_the_same(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(
-            cluster_cells(pets, vectors_of_pets, requested, storage, ProcessExecutor(), Progress(done=stop), model=base)
-        )
-    (resumed,) = cluster_cells(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
+        list(run(pets, cells=requested, storage=storage, progress=Progress(done=stop)))
+    (resumed,) = run(pets, cells=requested, storage=storage)
     assert resumed.assignments.equals(unbroken.assignments)
 
 
 def test_only_an_encoder_can_be_trained_and_on_texts_alone(tiny_task: Task, vectors: Vectors, storage: Storage) -> None:
     bow = load_model("bow")
-    (result,) = cluster_cells(
-        tiny_task, vectors, cells_of(tiny_task, "none/aecl"), storage, ProcessExecutor(), model=bow
-    )
-    assert (result.status, result.reason) == (
-        "unsupported",
-        "aecl trains an encoder, and bow is none: use a sentence-transformers model",
-    )
-    (reduced,) = cluster_cells(
-        tiny_task, vectors, cells_of(tiny_task, "pca/aecl"), storage, ProcessExecutor(), model=bow
-    )
-    assert reduced.reason == "aecl works on texts, and pca reduces vectors: use none/aecl"
+    requested = cells_of(tiny_task, "none/aecl", "pca/aecl")
+    found = cluster_cells(tiny_task, vectors, requested, storage, ProcessExecutor(), model=bow)
+    assert {result.cell.method.name: (result.status, result.reason) for result in found} == {
+        "none/aecl": ("unsupported", "aecl trains an encoder, and bow is none: use a sentence-transformers model"),
+        "pca/aecl": ("unsupported", "aecl works on texts, and pca reduces vectors: use none/aecl"),
+    }
 
 
-def test_one_that_fails_or_collapses_says_so_and_stops_no_other(
-    vectors_of_pets: Vectors, pets: Task, base: Transformer, storage: Storage
-) -> None:
+def test_one_that_fails_or_collapses_stops_no_other(run: Run, pets: Task, base: Transformer, storage: Storage) -> None:
     same = parse_method("none/stcc", {"stcc": {"epochs": 1, "batch": 8, "codes": 1}})
     equal = make_task(["cat", "cat ", "cat  "], ["a", "a", "b"], name="equal")
     requested = cells(equal, base, OWN, methods=[same], seeds=[1])
-    (collapsed,) = cluster_cells(equal, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
+    (collapsed,) = run(equal, cells=requested, storage=storage)
     assert collapsed.status == "done"
     assert collapsed.reason.endswith("all texts are in one cluster")
     too_hot = parse_method("none/aecl", {"aecl": {**SHORT["aecl"], "learning_rate": 1.0, "instance_weight": 1e6}})
     both = cells(pets, base, OWN, methods=[too_hot, AECL], seeds=[1])
-    first, second = cluster_cells(pets, vectors_of_pets, both, storage, ProcessExecutor(), model=base)
+    first, second = run(pets, cells=both, storage=storage)
     assert second.status == "done"
     if first.status == "failed":  # whether it overflows is up to the machine
         assert "the loss is" in first.reason

@@ -58,9 +58,7 @@ def test_umap_and_hdbscan_find_clear_topics_too(tiny_task: Task) -> None:
     assert 0 <= values["noise_share"] < 0.5
 
 
-def test_a_transformer_encodes_each_text_once_however_many_splits_hold_it(
-    tiny_task: Task, minilm: Transformer, tmp_path: Path
-) -> None:
+def test_a_transformer_encodes_each_text_of_splits_once(tiny_task: Task, minilm: Transformer, tmp_path: Path) -> None:
     requested = cells_of(tiny_task, "none/kmeans", model=minilm)
     encoded: Counter[str] = Counter()
     progress = Progress(total=lambda stage, n: encoded.update({stage: n}))

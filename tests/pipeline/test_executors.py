@@ -75,9 +75,7 @@ def test_a_job_starts_after_the_one_it_waits_for_and_before_the_rest(tmp_path: P
     assert order.index("first") < order.index("last of first") < order.index("other 2")
 
 
-def test_what_waits_for_a_job_that_failed_fails_with_it_and_the_others_go_on(
-    tmp_path: Path, executor: Executor
-) -> None:
+def test_what_waits_for_a_job_that_failed_fails_alone(tmp_path: Path, executor: Executor) -> None:
     broken = Job(fail, ("too large",))
     then = Job(note, (tmp_path / "never", "then"), after=broken)
     last = Job(note, (tmp_path / "never", "last"), after=then)
@@ -151,9 +149,7 @@ def test_what_is_raised_ends_an_executor_at_once(children: Callable[[], set[int]
 
 
 @pytest.mark.slow
-def test_an_evaluation_ends_its_own_executor_and_leaves_anothers(
-    tiny_task: Task, children: Callable[[], set[int]]
-) -> None:
+def test_an_evaluation_ends_its_own_executor_alone(tiny_task: Task, children: Callable[[], set[int]]) -> None:
     requested = cells_of(tiny_task, "none/kmeans")
     evaluate_cells(tiny_task, load_model("bow"), requested)
     wait_for(lambda: not children(), "the end of the process")
@@ -166,9 +162,7 @@ def test_an_evaluation_ends_its_own_executor_and_leaves_anothers(
 
 
 @pytest.mark.usefixtures("two_workers")
-def test_a_warm_up_that_is_stopped_starts_nothing_again(
-    children: Callable[[], set[int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_warm_up_starts_nothing(children: Callable[[], set[int]], monkeypatch: pytest.MonkeyPatch) -> None:
     # processes of its own: those that tests share live on where all is done before it is stopped
     monkeypatch.setattr("traube._pipeline.executors.processes.start_processes", start_processes)
 
@@ -306,9 +300,7 @@ def test_few_texts_are_worked_on_without_processes_to_the_same_scores(monkeypatc
     pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
-def test_a_job_that_fails_without_processes_fails_those_after_it_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_processes_a_job_fails_those_after_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Job(fail, ("too large",), rows=1)
     then = Job(note, (tmp_path / "never", "then"), after=broken, rows=1)
     other = Job(note, (tmp_path / "other", "other"), rows=1)

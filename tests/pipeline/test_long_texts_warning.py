@@ -6,14 +6,7 @@ import pytest
 
 from traube._pipeline.evaluate import evaluate
 
-TEXTS = [
-    "a loaf of bread",
-    "dough and bread",
-    "dough for a loaf",
-    "a ship at sea",
-    "the crew of a ship",
-    "a crew at sea",
-]
+TEXTS = ["a loaf of bread", "dough and bread", "dough for a loaf", "a ship at sea", "a crew at sea", "the crew"]
 LABELS = ["food"] * 3 + ["sea"] * 3
 
 

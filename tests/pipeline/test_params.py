@@ -48,12 +48,9 @@ def params(write: Write) -> Params:
     return load_params(write("[1, 2]", "[1, 2]"))
 
 
-def test_a_protocol_is_every_reducer_with_every_clusterer(params: Params) -> None:
+def test_a_protocol_is_every_reducer_with_every_clusterer_with_its_parameters(params: Params) -> None:
     names = [method.name for method in params.chosen().methods()]
     assert names == ["none/kmeans", "none/hdbscan", "pca/kmeans", "pca/hdbscan"]
-
-
-def test_parameters_of_a_protocol_replace_the_defaults(params: Params) -> None:
     method = params.chosen("paper").method("pca/kmeans")
     assert method.reducer_params == {"n_components": 5}
     assert method.clusterer_params["n_init"] == 10

@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.errors import Refusal, check_names, refused
-from tests.made import is_finished, save_done, store_task
+from tests.made import ingest, is_finished, save_done, store_task
 from traube._core.errors import Missing, Unknown
 from traube._core.measure import Cost
 from traube._pipeline.cell import Cell
@@ -26,9 +27,9 @@ from traube._storage import Storage, open_storage
 from traube._storage.costs import save_cost
 from traube.components import CLUSTERERS, Method, parse_method
 from traube.models import load_model
-from traube.tasks import get_source, load_task
-from traube.tasks.stored import complete_task, read_task, save_corpus, save_rows
-from traube.tasks.task import index_texts, make_task
+from traube.tasks import load_task
+from traube.tasks.stored import read_task
+from traube.tasks.task import make_task
 
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))
 
@@ -46,11 +47,7 @@ def tickets(cards: Path, storage: Storage) -> Callable[..., None]:
         (cards / "tickets.csv").write_text("body,area\n" + "\n".join(texts) + "\n")
         (cards / "tickets.yaml").write_text("file: tickets.csv\ntext: body\nlabels: area\n")
         if read:
-            source = get_source("tickets")
-            corpus, records = index_texts(source.read())
-            save_corpus(storage, "tickets", corpus, records, source.raw_version())
-            save_rows(storage, source.card, source.draw(records))
-            complete_task(storage, source.card)
+            ingest(storage, "tickets")
 
     write("screen,hardware", "login,access", "mouse,hardware")
     return write
@@ -89,41 +86,26 @@ def test_everything_is_missing_at_first_and_nothing_once_it_is_stored(storage: S
 
 
 @pytest.mark.usefixtures("tickets")
-def test_a_new_seed_adds_its_own_cells_of_seeded_methods(storage: Storage) -> None:
+@pytest.mark.parametrize(
+    ("changes", "added"),
+    [
+        pytest.param({"seeds": (1, 2, 3)}, [("bow", "none/kmeans", 3)], id="a seed, of seeded methods"),
+        pytest.param(
+            {"clusterers": ("kmeans", "agglomerative", "minibatch_kmeans")},
+            [("bow", "none/minibatch_kmeans", 1), ("bow", "none/minibatch_kmeans", 2)],
+            id="a method",
+        ),
+        pytest.param({"models": ("bow", "tfidf")}, [("tfidf", *rest) for _, *rest in ALL], id="a model"),
+        pytest.param({"parameters": {"kmeans": {"n_init": 10}}}, ALL[1:], id="a parameter, of its method"),
+        pytest.param({"parameters": {"kmeans": {"n_init": "auto"}}}, [], id="a parameter's default"),
+        pytest.param({"name": "paper"}, ALL, id="a protocol"),
+    ],
+)
+def test_what_is_new_in_a_request_adds_its_own_cells(
+    storage: Storage, changes: dict[str, Any], added: list[tuple[str, str, int | None]]
+) -> None:
     finish(plan(request(), storage), storage)
-    assert names(plan(request(seeds=(1, 2, 3)), storage)) == [("bow", "none/kmeans", 3)]
-
-
-@pytest.mark.usefixtures("tickets")
-def test_a_new_method_adds_its_own_cells(storage: Storage) -> None:
-    finish(plan(request(), storage), storage)
-    added = plan(request(clusterers=("kmeans", "agglomerative", "minibatch_kmeans")), storage)
-    assert names(added) == [("bow", "none/minibatch_kmeans", 1), ("bow", "none/minibatch_kmeans", 2)]
-
-
-@pytest.mark.usefixtures("tickets")
-def test_a_new_model_adds_its_own_cells(storage: Storage) -> None:
-    finish(plan(request(), storage), storage)
-    assert names(plan(request(models=("bow", "tfidf")), storage)) == [("tfidf", *rest) for _, *rest in ALL]
-
-
-@pytest.mark.usefixtures("tickets")
-def test_a_changed_parameter_of_a_protocol_changes_the_methods_it_belongs_to(storage: Storage) -> None:
-    finish(plan(request(), storage), storage)
-    changed = plan(request(parameters={"kmeans": {"n_init": 10}}), storage)
-    assert names(changed) == [("bow", "none/kmeans", 1), ("bow", "none/kmeans", 2)]
-
-
-@pytest.mark.usefixtures("tickets")
-def test_a_parameter_that_says_the_default_changes_nothing(storage: Storage) -> None:
-    finish(plan(request(), storage), storage)
-    assert plan(request(parameters={"kmeans": {"n_init": "auto"}}), storage).count == 0
-
-
-@pytest.mark.usefixtures("tickets")
-def test_another_protocol_has_cells_of_its_own(storage: Storage) -> None:
-    finish(plan(request(), storage), storage)
-    assert names(plan(request(name="paper"), storage)) == ALL
+    assert names(plan(request(**changes), storage)) == added
 
 
 @pytest.mark.usefixtures("tickets")
@@ -141,9 +123,7 @@ def test_a_changed_model_is_a_new_one(storage: Storage, cards: Path, tiny_bert: 
     assert plan(request(models=["mine", "bow"]), storage).count == 0
 
 
-def test_changed_data_is_read_first_and_then_all_its_cells_are_new(
-    storage: Storage, tickets: Callable[..., None]
-) -> None:
+def test_changed_data_is_read_and_then_its_cells_are_new(storage: Storage, tickets: Callable[..., None]) -> None:
     finish(plan(request(), storage), storage)
     changed = "screen,hardware", "login,access", "mouse,peripherals"
     tickets(*changed, read=False)
@@ -172,9 +152,7 @@ def test_failed_cells_are_tried_again_and_unsupported_ones_are_not(storage: Stor
 
 
 @pytest.mark.usefixtures("tickets")
-def test_a_new_scoring_version_scores_again_what_was_clustered(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_scoring_version_scores_clusters_again(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     first = plan(request(), storage)
     for cell in missing(first):
         frame = pd.DataFrame({"split": "all", "level": "area", "item": [0, 1, 2], "cluster": [0, 1, 0]})
@@ -186,25 +164,28 @@ def test_a_new_scoring_version_scores_again_what_was_clustered(
 
 
 @pytest.mark.usefixtures("tickets")
-def test_a_new_clustering_version_makes_all_cells_new(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("traube._pipeline.kinds.clustering.CLUSTERING_VERSION", "a later one"),
+        ("traube.components.registry.get_versions", lambda packages: dict.fromkeys(packages, "9.9")),
+    ],
+)
+def test_a_new_version_of_clustering_or_of_all_libraries_makes_all_cells_new(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, place: str, value: object
+) -> None:
     before = {c.cell_id for c in missing(plan(request(), storage))}
-    monkeypatch.setattr("traube._pipeline.kinds.clustering.CLUSTERING_VERSION", "a later one")
+    monkeypatch.setattr(place, value)
     assert not before & {c.cell_id for c in missing(plan(request(), storage))}
 
 
 @pytest.mark.usefixtures("tickets")
-def test_another_version_of_a_library_makes_its_cells_new_and_no_others(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    methods = ("kmeans", "agglomerative")
-    before = {c.cell_id: c for c in missing(plan(request(clusterers=methods), storage))}
-    component = dataclasses.replace(CLUSTERERS["kmeans"], version="2")
-    monkeypatch.setitem(CLUSTERERS, "kmeans", component)
-    after = {c.cell_id: c for c in missing(plan(request(clusterers=methods), storage))}
-    assert {c.method.clusterer for i, c in after.items() if i not in before} == {"kmeans"}
-    assert {c.method.clusterer for i, c in after.items() if i in before} == {"agglomerative"}
-    monkeypatch.setattr("traube.components.registry.get_versions", lambda packages: dict.fromkeys(packages, "9.9"))
-    assert not before.keys() & {c.cell_id for c in missing(plan(request(clusterers=methods), storage))}
+def test_a_new_version_of_a_component_makes_its_cells_new(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {c.cell_id for c in missing(plan(request(), storage))}
+    monkeypatch.setitem(CLUSTERERS, "kmeans", dataclasses.replace(CLUSTERERS["kmeans"], version="2"))
+    after = missing(plan(request(), storage))
+    assert {c.method.clusterer for c in after if c.cell_id not in before} == {"kmeans"}
+    assert {c.method.clusterer for c in after if c.cell_id in before} == {"agglomerative"}
 
 
 def test_the_cards_number_of_clusters_is_part_of_a_cell(cards: Path, storage: Storage) -> None:
@@ -240,9 +221,7 @@ def test_what_is_named_twice_is_planned_once(storage: Storage) -> None:
         ({"clusterers": ("kmean",)}, (Unknown, "stable_kmeans")),
     ],
 )
-def test_what_does_not_exist_is_an_error_that_names_the_near_ones(
-    storage: Storage, changes: dict, refusal: Refusal
-) -> None:
+def test_what_does_not_exist_is_an_error_with_near_names(storage: Storage, changes: dict, refusal: Refusal) -> None:
     with refused(*refusal):
         plan(request(**changes), storage)
 
@@ -295,9 +274,7 @@ def test_a_cell_without_its_record_is_not_stored(storage: Storage) -> None:
     assert is_finished(cell, storage)
 
 
-def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_grows_with_texts_models_and_weights(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that are encoded already take no time; half as fast a computer takes twice as long."""
     from traube._pipeline import expected
 

@@ -102,7 +102,7 @@ def sleeper(seconds: float) -> Callable[[int], float]:
     return unit
 
 
-def test_scores_are_those_of_local_processes_to_the_last_digit(
+def test_scores_are_those_of_local_processes(
     tiny_task: Task, here: Tables, tmp_path: Path, executor: RayExecutor
 ) -> None:
     assert_same(evaluated(tiny_task, tmp_path, executor), here)
@@ -136,9 +136,7 @@ def test_vectors_are_sent_once_for_all_jobs_that_need_them(
     assert sent(one) is not given  # it had to go, and is there again
 
 
-def test_no_node_is_idle_while_jobs_wait_for_the_one_that_holds_their_vectors(
-    tmp_path: Path, executor: RayExecutor
-) -> None:
+def test_no_node_is_idle_while_jobs_wait_for_another_one(tmp_path: Path, executor: RayExecutor) -> None:
     (path := tmp_path / "matrix").write_bytes(pack_matrix(np.ones((200, 200), dtype=np.float32)))
     (started := tmp_path / "started").mkdir()
 
@@ -297,9 +295,7 @@ def test_a_training_that_is_killed_goes_on_from_what_was_brought_here(
 
 
 @pytest.mark.usefixtures("gpu")
-def test_a_training_has_a_gpu_to_itself_and_ends_with_whoever_waits_for_it(
-    base: Transformer, tmp_path: Path, executor: RayExecutor
-) -> None:
+def test_a_training_has_a_gpu_and_ends_with_who_waits(base: Transformer, tmp_path: Path, executor: RayExecutor) -> None:
     def stop(words: str) -> None:
         import ray
 

@@ -47,9 +47,7 @@ def test_a_cell_counts_once_it_is_scored(tmp_path: Path, cell: Cell, tiny_task: 
 
 
 @pytest.mark.parametrize(("status", "again"), [("failed", True), ("unavailable", True), ("unsupported", False)])
-def test_a_cell_without_clusters_says_why_and_may_be_tried_again(
-    tmp_path: Path, cell: Cell, status: str, again: bool
-) -> None:
+def test_a_cell_without_clusters_says_why(tmp_path: Path, cell: Cell, status: str, again: bool) -> None:
     storage = open_storage(tmp_path)
     Recorder(storage).save_failure(cell, status, "no way")
     record = storage.get_cell(cell.cell_id)

@@ -46,15 +46,12 @@ def test_nothing_to_score_gives_an_empty_table(tiny_task: Task) -> None:
     assert score_assignments(tiny_task, gold(tiny_task)[:0], ProcessExecutor()).empty
 
 
-def test_without_labels_there_is_only_what_the_vectors_say(unlabeled_task: Task) -> None:
+def test_without_labels_the_vectors_say_how_good_the_cards_number_of_clusters_is(unlabeled_task: Task) -> None:
     scores, _ = evaluate_cells(unlabeled_task, load_model("bow"), cells_of(unlabeled_task, "none/kmeans"))
     values = scores.set_index("metric")["value"]
     assert set(values.index) == {"silhouette", "clusters", "noise_share"}
     assert 0 < values["silhouette"] < 1
-    assert values["clusters"] == 3  # the card says so
-
-
-def test_without_labels_or_a_number_of_clusters_one_is_chosen(unlabeled_task: Task) -> None:
+    assert values["clusters"] == 3  # the card says so; where it does not, a number is chosen
     task = Task(TaskCard(name="unlabeled"), unlabeled_task.corpus, unlabeled_task.splits)
     _, assignments = evaluate_cells(task, load_model("lsa"), cells_of(task, "none/kmeans", model=load_model("lsa")))
     assert 2 <= assignments["cluster"].nunique() <= 10
@@ -85,9 +82,7 @@ def test_a_worker_killed_while_scoring_is_the_same_clear_error(tiny_task: Task) 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_a_process")
-def test_a_cell_that_cannot_be_scored_stops_no_other_and_is_scored_the_next_time(
-    tiny_task: Task, storage: Storage
-) -> None:
+def test_a_cell_that_fails_stops_no_other_and_is_scored_the_next_time(tiny_task: Task, storage: Storage) -> None:
     sound, odd = cells_of(tiny_task, "none/kmeans", "pca/kmeans")
     recorder, frame = Recorder(storage), gold(tiny_task).drop(columns="cell_id")
     recorder.save_clusters(sound, frame[frame["split"] == "late"], 0.5)

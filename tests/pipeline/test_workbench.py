@@ -52,9 +52,7 @@ def test_a_model_fitted_to_the_corpus_has_one_matrix_of_it(workbench: Workbench,
     )
 
 
-def test_what_encoding_took_is_kept_and_what_the_cache_gave_is_not_taken_for_it(
-    workbench: Workbench, tiny_task: Task
-) -> None:
+def test_the_cost_of_encoding_is_kept_and_not_that_of_the_cache(workbench: Workbench, tiny_task: Task) -> None:
     model = load_model("bow")
     place = tiny_task.name, fingerprint_on(model, tiny_task.corpus_version)
     assert get_cost(workbench.storage, *place) is None
@@ -65,9 +63,7 @@ def test_what_encoding_took_is_kept_and_what_the_cache_gave_is_not_taken_for_it(
     assert get_cost(workbench.storage, *place) == cost
 
 
-def test_an_encoders_vectors_are_shared_with_any_other_texts(
-    workbench: Workbench, tiny_task: Task, tiny_bert: Path
-) -> None:
+def test_an_encoders_vectors_are_shared_with_all_texts(workbench: Workbench, tiny_task: Task, tiny_bert: Path) -> None:
     model = model_of(ModelCard(name="tiny", model=str(tiny_bert)), "cpu")
     vectors, encoded = workbench.encoded(tiny_task, model)
     assert encoded == len(vectors) == len(tiny_task.texts)

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from tests.made import store_task
 from tests.pipeline.validation.fruit import CARD, SCRIPT, check_corpus, corpus_of, examples, failed, fruit
 from traube._pipeline.validation.rules import CHECKS
 from traube._pipeline.validation.validate import validate_tasks
 from traube._reports.markdown import markdown
 from traube._storage import open_storage
-from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task
 
 
 def test_at_most_twenty_short_rows_are_shown_of_all_that_are_counted() -> None:
@@ -55,9 +56,7 @@ def test_stored_tasks_are_checked(tmp_path: Path) -> None:
     storage = open_storage(tmp_path)
     corpus, splits = fruit()
     splits.loc[2, "text_id"] = splits["text_id"][0]
-    save_corpus(storage, "fruit", corpus, corpus, raw_version="")
-    save_rows(storage, CARD, splits)
-    complete_task(storage, CARD)
+    store_task(storage, Task(CARD, corpus, splits))
     validations = {validation.table: validation for validation in validate_tasks(storage, ["fruit", "vegetables"])}
     assert [*validations] == ["corpus", "splits"]
     found = {

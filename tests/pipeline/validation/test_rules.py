@@ -106,13 +106,31 @@ def test_a_splits_table_without_rows_fails() -> None:
     assert failed(check_splits(fruit()[1].head(0))) == {"items_valid"}
 
 
-@pytest.mark.parametrize("label", [None, "", "  "])
-def test_a_missing_label_is_found(label: str | None) -> None:
+FIRST = fruit()[1]["text_id"][0]  # of a text of split 0 with label a
+
+
+@pytest.mark.parametrize(
+    ("row", "changes", "failing", "offending", "column", "shown"),
+    [
+        *((2, {"label": label}, ["labels_present", "class_sizes"], 1, "row", {"2"}) for label in (None, "", "  ")),
+        # row 2 is in the same split and has the same label; row 7 is in another split and has another one
+        (2, {"text_id": FIRST}, ["texts_once"], 2, "times_in_split", {"2"}),
+        (7, {"text_id": FIRST}, ["one_label"], 2, "label", {"a", "b"}),
+        (0, {"label": "c"}, ["class_sizes"], 3, "label", {"c", "a"}),  # a has two texts left
+        (12, {"text_id": FIRST, "part": "train"}, ["parts_disjoint"], 1, "row", {"0"}),
+        (12, {"text_id": FIRST, "part": "validation"}, ["parts_disjoint"], 1, "row", {"0"}),
+    ],
+)
+def test_a_row_that_breaks_a_rule_is_found(
+    row: int, changes: dict[str, str | None], failing: list[str], offending: int, column: str, shown: set[str]
+) -> None:
     splits = fruit()[1]
-    splits.loc[2, "label"] = label
+    for name, value in changes.items():
+        splits.loc[row, name] = value
     results = check_splits(splits)
-    assert failed(results) == {"labels_present", "class_sizes"}
-    assert examples(results["labels_present"])["row"].tolist() == ["2"]
+    assert failed(results) == set(failing)
+    assert results[failing[0]].offending == offending
+    assert set(examples(results[failing[0]])[column]) == shown
 
 
 def test_a_task_without_labels_passes() -> None:
@@ -157,47 +175,13 @@ def test_declared_splits_that_are_all_absent_are_found() -> None:
     assert failed(check_splits(fruit()[1].assign(part="train"), card)) == {"declared_sizes"}
 
 
-def test_a_text_that_occurs_twice_in_a_split_is_found() -> None:
+def test_a_text_may_occur_in_two_splits_levels_and_split_sets() -> None:
     splits = fruit()[1]
-    splits.loc[2, "text_id"] = splits["text_id"][0]  # rows 0 and 2 are in one split and have one label
-    results = check_splits(splits)
-    assert failed(results) == {"texts_once"}
-    assert results["texts_once"].offending == 2
-    assert examples(results["texts_once"])["times_in_split"].tolist() == ["2"]
-
-
-def test_a_text_may_occur_in_two_splits_and_two_levels() -> None:
-    splits = fruit()[1]
-    splits.loc[6, "text_id"] = splits["text_id"][0]
+    splits.loc[6, "text_id"] = FIRST
     coarse = splits.assign(level="coarse", label=splits["label"].str.upper())
     assert not failed(check_splits(pd.concat([splits, coarse])))
-
-
-def test_a_text_with_two_labels_is_found_with_both() -> None:
-    splits = fruit()[1]
-    splits.loc[7, "text_id"] = splits["text_id"][0]  # another split, another label
-    results = check_splits(splits)
-    assert failed(results) == {"one_label"}
-    assert set(examples(results["one_label"])["label"]) == {"a", "b"}
-
-
-def test_a_small_class_is_found() -> None:
-    splits = fruit()[1]
-    splits.loc[0, "label"] = "c"
-    results = check_splits(splits)
-    assert failed(results) == {"class_sizes"}
-    assert set(examples(results["class_sizes"])["label"]) == {"c", "a"}  # a has two texts left
-
-
-@pytest.mark.parametrize("part", ["train", "validation"])
-def test_a_text_that_is_seen_in_training_is_found(part: str) -> None:
-    splits = fruit()[1]
-    splits.loc[12, ["text_id", "part"]] = [splits["text_id"][0], part]
-    results = check_splits(splits)
-    assert failed(results) == {"parts_disjoint"}
-    assert examples(results["parts_disjoint"])["row"].tolist() == ["0"]
-    other_set = splits.assign(split_set=["default"] * 12 + ["other"])
-    assert not failed(check_splits(other_set))
+    splits.loc[12, ["text_id", "part"]] = [FIRST, "train"]
+    assert not failed(check_splits(splits.assign(split_set=["default"] * 12 + ["other"])))
 
 
 # warnings and blocking checks
@@ -238,13 +222,10 @@ def test_the_file_of_checks_names_the_subsets_and_the_columns_that_may_be_null()
     assert complete.says == f"nothing but {' and '.join(NULLABLE)} is null"
 
 
-def test_a_card_cannot_raise_a_check_that_does_not_exist() -> None:
+def test_a_card_may_name_every_check_there_is_and_no_other() -> None:
+    assert {check.name for checks in CHECKS.values() for check in checks} == set(get_args(CheckName))
     with refused(ValidationError, "'texts_once'"):
         TaskCard.model_validate({"name": "fruit", "blocking": ["text_once"]})
-
-
-def test_a_card_may_name_every_check_there_is() -> None:
-    assert {check.name for checks in CHECKS.values() for check in checks} == set(get_args(CheckName))
 
 
 # facts
