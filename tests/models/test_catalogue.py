@@ -142,9 +142,7 @@ def test_a_published_layout_loads_and_gives_the_librarys_vectors(shape: str, tin
 
 
 @pytest.mark.parametrize("key", ["embeddings", "embedding.weight"])
-def test_vectors_of_tokens_load_as_model2vec_and_sentence_transformers_write_them(
-    key: str, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_vectors_of_tokens_load_as_their_libraries_write_them(key: str, tiny_bert: Path, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     place = "" if key == "embeddings" else "0_StaticEmbedding"
@@ -161,9 +159,7 @@ def test_vectors_of_tokens_load_as_model2vec_and_sentence_transformers_write_the
 
 
 @pytest.mark.parametrize("architecture", ["new", "xlm-roberta-flash", "voyage"])
-def test_an_architecture_that_needs_code_of_its_own_is_refused(
-    architecture: str, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_an_architecture_with_code_of_its_own_is_refused(architecture: str, tiny_bert: Path, tmp_path: Path) -> None:
     folder = make_tiny("bert", tiny_bert, tmp_path)
     publish(folder, {})
     config = json.loads((folder / "config.json").read_text())

@@ -60,9 +60,7 @@ def test_a_checkpoint_is_fetched_whole(exchange: Exchange, tmp_path: Path) -> No
     assert (tmp_path / "two" / "mine" / "1_Pooling" / "config.json").read_bytes() == b"{}"
 
 
-def test_one_that_is_trained_again_replaces_what_was_fetched(
-    exchange: Exchange, storage: Storage, tmp_path: Path
-) -> None:
+def test_one_that_is_trained_again_replaces_the_other(exchange: Exchange, storage: Storage, tmp_path: Path) -> None:
     write(tmp_path / "one" / "mine", b"weights")
     exchange("one", "two")
     write(tmp_path / "one" / "mine", b"better weights")
@@ -100,9 +98,7 @@ def test_one_that_was_changed_on_both_sides_stays_as_it_is(exchange: Exchange, t
     assert exchange("two") == {"mine": b"of node two"}
 
 
-def test_one_that_was_removed_stays_so_until_it_is_another(
-    exchange: Exchange, storage: Storage, tmp_path: Path
-) -> None:
+def test_one_that_was_removed_stays_so_until_it_changes(exchange: Exchange, storage: Storage, tmp_path: Path) -> None:
     write(tmp_path / "one" / "mine", b"weights")
     exchange("one", "two")
     shutil.rmtree(tmp_path / "two" / "mine")

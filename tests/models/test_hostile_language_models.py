@@ -121,9 +121,7 @@ def test_no_language_model_answers_without_an_end(tiny_bert: Path, tmp_path: Pat
     assert not {"a template of 2 MiB", "weights of nan", "rotations", "a longer answer"} & set(let_through)
 
 
-def test_a_prompt_is_cut_to_what_any_model_is_given(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prompt_is_cut_for_any_model(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model may say that it takes a billion tokens, and a tokenizer make many of a text."""
     model = CausalModel.load(str(causal(tiny_bert, tmp_path / "model")), local=True)
     assert model.longest == 64  # as its configuration says

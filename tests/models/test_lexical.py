@@ -104,7 +104,7 @@ def test_both_readings_of_topics_share_a_matrix(tmp_path: Path, tiny_task: Task)
 
 @pytest.mark.parametrize("name", ["bow", "lsa"])  # a sparse and a dense matrix
 @pytest.mark.parametrize("keep", [None, 0, 100])
-def test_the_matrix_of_a_corpus_is_kept_and_a_damaged_one_made_again(
+def test_a_damaged_matrix_of_a_corpus_is_made_again(
     name: str, keep: int | None, tmp_path: Path, tiny_task: Task
 ) -> None:
     storage = Storage(tmp_path)
@@ -126,9 +126,7 @@ def test_the_matrix_of_a_corpus_is_kept_and_a_damaged_one_made_again(
 
 @pytest.mark.parametrize("model", LEXICAL)
 @pytest.mark.parametrize("features", [None, 20])
-def test_what_is_kept_of_a_fit_gives_the_vectors_without_the_texts(
-    tiny_task: Task, model: str, features: int | None
-) -> None:
+def test_what_is_kept_of_a_fit_gives_the_same_vectors(tiny_task: Task, model: str, features: int | None) -> None:
     fitted_on = model_of(load_model(model).card.model_copy(update={"features": features, "similarity": None}))
     new = ["goal keeper Penalty, match", "nova nova galaxy", "of no known word"]
     fitted = Lexical(fitted_on.card).fit_words(tiny_task.texts)

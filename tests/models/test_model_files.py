@@ -38,9 +38,7 @@ def link_to(target: Path) -> Callable[[Path], None]:
 
 
 @pytest.mark.parametrize("kind", SOUND)
-def test_each_file_may_be_a_link_into_the_folder_and_to_nothing_else(
-    tiny_bert: Path, tmp_path: Path, kind: str
-) -> None:
+def test_each_file_may_be_a_link_into_the_folder_alone(tiny_bert: Path, tmp_path: Path, kind: str) -> None:
     sound = SOUND[kind](tiny_bert, tmp_path / "sound")
     expected = vectors(sound)
     for name in [path.relative_to(sound) for path in VettedFolder.at(sound).files]:
@@ -153,9 +151,7 @@ def pairwise(tiny_bert: Path, name: str = "pairs") -> Path:
 
 
 @pytest.mark.parametrize("name", [CONFIG, WEIGHTS])
-def test_a_similarity_may_link_into_its_checkpoint_and_to_nothing_else(
-    tiny_bert: Path, tmp_path: Path, home: Path, name: str
-) -> None:
+def test_a_similarity_may_link_into_its_checkpoint(tiny_bert: Path, tmp_path: Path, home: Path, name: str) -> None:
     folder = pairwise(tiny_bert)
     X = np.eye(3, 32, dtype=np.float32)
     expected = TrainedSimilarity.at(folder).distances(X)

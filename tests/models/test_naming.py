@@ -88,9 +88,7 @@ def test_models_of_another_language_are_named_with_those_that_were_left_out() ->
     assert "sentence_t5_base" not in {card.name for card in fit.left_out}  # English
 
 
-def test_a_model_that_an_extra_would_install_is_named_with_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_an_extra_is_named_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = fit_languages(["de"], ["minilm"])
     assert fit.warning.endswith(" `pip install 'traube[multilingual]'` adds multilingual_e5_small_q4.")
     assert not {card.name for card in fit.left_out} & {"multilingual_e5_small_q4"}

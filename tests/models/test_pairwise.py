@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.errors import refused
-from tests.made import save_similarity
 from traube._core import paths
 from traube._core.errors import Missing
 from traube._pipeline.workbench import Workbench
@@ -22,16 +21,9 @@ Drop = Callable[..., Pairwise]
 
 
 @pytest.fixture
-def drop(tiny_bert: Path) -> Drop:
-    """Put a similarity over the tiny encoder into checkpoints/."""
-
-    def make(name: str = "mine", **settings: object) -> Pairwise:
-        save_similarity(Path(shutil.copytree(tiny_bert, paths.checkpoints() / name)), **settings)
-        model = load_model(name, "cpu")
-        assert isinstance(model, Pairwise)
-        return model
-
-    return make
+def drop(drop_similarity: Callable[..., Path]) -> Drop:
+    """Puts a similarity over the tiny encoder into checkpoints/, and loads it."""
+    return lambda name="mine", **settings: load_model(drop_similarity(name, **settings).name, "cpu")
 
 
 @pytest.fixture
@@ -52,7 +44,7 @@ def test_what_the_base_has_encoded_is_not_encoded_again(drop: Drop, base: Model,
 
 def test_its_vectors_are_those_of_its_encoder_and_its_base(drop: Drop, base: Model) -> None:
     similarity = drop()
-    assert np.array_equal(similarity.encode(TEXTS), base.encode(TEXTS))
+    assert isinstance(similarity, Pairwise) and np.array_equal(similarity.encode(TEXTS), base.encode(TEXTS))
     assert np.array_equal(similarity.encode_new([], TEXTS), base.encode(TEXTS))
     assert (similarity.corpus_bound, similarity.trainable, similarity.device) == (False, False, "cpu")
 

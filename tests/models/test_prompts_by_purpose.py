@@ -165,9 +165,7 @@ def test_odd_settings_have_no_prompts(tmp_path: Path, content: str) -> None:
     assert read_prompts(tmp_path) == ({}, None)
 
 
-def test_pairs_are_compared_with_the_prompt_for_similarity_and_clusters_made_with_the_other(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_pairs_are_compared_with_the_prompt_for_similarity(tiny_bert: Path, tmp_path: Path) -> None:
     prompts, default, clustering, similarity = FAMILIES["EmbeddingGemma"]
     found = model(save(tmp_path / "model", tiny_bert, prompts, default))
     pairs = [("the cat", "a dog", 0.2), ("the cat", "the cat cat", 0.9), ("soup", "bread", 0.6), ("star", "soup", 0.1)]

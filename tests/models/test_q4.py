@@ -201,9 +201,7 @@ DAMAGES: dict[str, tuple[Callable[[Q4File], object], str]] = {
 
 @pytest.mark.filterwarnings("ignore:.*(overflow|invalid value)")
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_refused_in_a_line_and_nothing_is_written(
-    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_damaged_file_nothing_is_written(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = Q4File()
     spoil, fault = DAMAGES[damage]
     spoil(file)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -17,8 +16,6 @@ from hypothesis.extra.numpy import arrays
 from safetensors.torch import load_file, save_file
 
 from tests.errors import refused
-from tests.made import save_similarity
-from traube._core import paths
 from traube._core.errors import Changed, DoesNotFit, Failed, Inaccessible, Invalid, Malformed, Missing, Unsafe
 from traube.components import DistanceView
 from traube.components.fitting import fit_clusterer
@@ -224,8 +221,8 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 
 @pytest.fixture
-def checkpoint(tiny_bert: Path) -> Path:
-    return save_similarity(Path(shutil.copytree(tiny_bert, paths.checkpoints() / "mine")))
+def checkpoint(drop_similarity: Callable[..., Path]) -> Path:
+    return drop_similarity()
 
 
 def change(**values: Any) -> Callable[[Path], object]:

@@ -96,9 +96,7 @@ def explain_refusal(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_valid_weights_are_accepted_and_with_one_wrong_tensor_refused_by_name(
-    tiny_bert: Path, tmp_path: Path, name: str
-) -> None:
+def test_valid_weights_are_accepted_and_a_wrong_tensor_is_named(tiny_bert: Path, tmp_path: Path, name: str) -> None:
     import transformers
 
     folder = body(name, tiny_bert, tmp_path / "model")
@@ -132,9 +130,7 @@ def test_a_tensor_that_belongs_nowhere_or_has_another_shape_is_refused(folder: P
 
 
 @pytest.mark.parametrize("content", ["none", "prefixed"])
-def test_weights_of_nothing_or_under_other_names_are_refused_and_get_no_vectors(
-    tiny_bert: Path, content: str, home: Path
-) -> None:
+def test_weights_of_nothing_or_under_other_names_are_refused(tiny_bert: Path, content: str, home: Path) -> None:
     """They once gave a random network and a row on the leaderboard."""
     folder = checkpoints.paths.checkpoints() / "mine"
     shutil.copytree(tiny_bert, folder)

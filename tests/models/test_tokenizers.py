@@ -264,9 +264,7 @@ def test_words_that_a_vocabulary_lacks_are_no_fault_of_it(tmp_path: Path) -> Non
     assert not tokenizers.run_trial(written(tmp_path, model={"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "?"}))
 
 
-def test_what_has_passed_is_tried_no_more_until_its_content_changes(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_passed_is_tried_once(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, **normalizers({"type": "Strip"}))
     assert not tokenizers.try_tokenizer(path)
     tokenizers._find_fault.cache_clear()  # as in the next process
@@ -289,9 +287,7 @@ WHOLE: dict[str, tuple[Step, bool]] = {
 
 @pytest.mark.parametrize("kind", ["plain", "static"])
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_folder_with_such_a_tokenizer_is_refused_and_a_sound_one_encodes(
-    tiny_bert: Path, tmp_path: Path, kind: str, name: str
-) -> None:
+def test_a_folder_with_such_a_tokenizer_is_refused(tiny_bert: Path, tmp_path: Path, kind: str, name: str) -> None:
     parts, is_sound = WHOLE[name]
     folder = SOUND[kind](tiny_bert, tmp_path / "model")
     edited("tokenizer.json", **parts)(folder, tmp_path)

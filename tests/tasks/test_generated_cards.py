@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from typer.testing import CliRunner
@@ -56,14 +57,9 @@ def find_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_first_runs_at_once_share_one_task_and_one_model(file: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (other := tmp_path / "other" / "small.csv").write_text(TABLE)
+    command = [sys.executable, "-c", FIRST_RUN]
     runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", FIRST_RUN, path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=paths.PROJECT,
-        )
+        subprocess.Popen([*command, path], stdin=PIPE, stdout=PIPE, text=True, cwd=paths.PROJECT)
         for path in (file, file, file, other)
     ]
     for run in runs:
@@ -77,11 +73,8 @@ def test_first_runs_at_once_share_one_task_and_one_model(file: Path, tmp_path: P
     tasks, models = zip(*named, strict=True)
     assert len({*tasks[:3]}) == 1 and {*tasks} == {"small", "small_2"}  # another file of that name is another task
     assert {*models} == {"some-model"}
-    assert {path.name for path in paths.generated_cards().glob("*.yaml")} == {
-        "small.yaml",
-        "small_2.yaml",
-        "some-model.yaml",
-    }
+    written = {path.name for path in paths.generated_cards().glob("*.yaml")}
+    assert written == {"small.yaml", "small_2.yaml", "some-model.yaml"}
 
 
 def cut(card: bytes) -> list[bytes]:
@@ -100,13 +93,8 @@ def flip(card: bytes) -> list[bytes]:
 
 def replace(card: bytes) -> list[bytes]:
     """Bytes that are no card, and the card of another file."""
-    return [
-        b"\0" * len(card),
-        random.Random(0).randbytes(500),
-        b"[",
-        b"- a\n",
-        card.replace(b"small.csv", b"large.csv"),
-    ]
+    other = card.replace(b"small.csv", b"large.csv")
+    return [b"\0" * len(card), random.Random(0).randbytes(500), b"[", b"- a\n", other]
 
 
 @pytest.mark.parametrize("damage", [cut, flip, replace])

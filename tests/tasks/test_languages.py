@@ -80,9 +80,7 @@ def test_languages_that_alternate_by_rows_are_both_seen() -> None:
     assert set(detect_languages(rows)) == {"de", "fr"}
 
 
-def test_an_answer_is_kept_and_what_else_the_file_says_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_is_kept_and_no_other_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"{number} Der Hund schläft heute lange vor dem warmen Ofen in der Küche." for number in range(5)]
     loaded: list[int] = []
     load = languages._load_identifier

@@ -161,9 +161,7 @@ def test_pairs_are_read_however_they_are_written(cards: Path, keys: str, table: 
         ("turns: a\ntext_b: o\nscore: s\n", "a,o,s\n,y,1\n", (TooFew, "mine.csv:2")),
     ],
 )
-def test_what_is_wrong_with_a_card_or_its_table_is_one_line(
-    cards: Path, card: str, table: str, refusal: Refusal
-) -> None:
+def test_a_fault_of_a_card_or_its_table_is_one_line(cards: Path, card: str, table: str, refusal: Refusal) -> None:
     (cards / "mine.csv").write_text(table, encoding="utf-8")
     (cards / "mine.yaml").write_text("pairs: mine.csv\n" + card, encoding="utf-8")
     assert refusal[0] is not Invalid or card_errors()

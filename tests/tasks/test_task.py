@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from tests.errors import Refusal, refused
 from traube._core.errors import Malformed, TooFew
 from traube._storage.entries import read_table, write_table
-from traube.tasks.task import (
-    Task,
-    TaskCard,
-    index_texts,
-    make_split,
-    text_id,
-)
+from traube.tasks.task import Task, TaskCard, index_texts, make_split, text_id
 
 Row = tuple[str, str | None]
 TEXT = st.text(min_size=1, max_size=12).filter(lambda text: bool(text.strip()))
@@ -35,26 +29,18 @@ def task_of(rows: list[Row]) -> Task:
 
 @given(rows=ROWS)
 @settings(max_examples=20, deadline=None)
-def test_a_task_read_back_from_parquet_has_the_same_data_version(rows: list[Row]) -> None:
+def test_equal_tables_have_the_same_data_version_however_they_were_made(rows: list[Row]) -> None:
     task = task_of(rows)
     again = Task(task.card, *(read_table(write_table(table)) for table in (task.corpus, task.splits)))
     assert again.data_version == task.data_version
     assert again.texts == task.texts
-
-
-@given(rows=ROWS)
-@settings(max_examples=20, deadline=None)
-def test_equal_tables_have_the_same_data_version_however_they_were_made(rows: list[Row]) -> None:
-    task = task_of(rows)
     other = Task(task.card, task.corpus.astype("string"), task.splits.astype({"label": "string", "item": "int32"}))
     assert other.data_version == task.data_version
 
 
 @given(rows=ROWS, data=st.data())
 @settings(max_examples=80, deadline=None)
-def test_any_change_of_a_text_a_label_or_the_order_changes_the_data_version(
-    rows: list[Row], data: st.DataObject
-) -> None:
+def test_any_change_of_text_label_or_order_changes_the_data_version(rows: list[Row], data: st.DataObject) -> None:
     i = data.draw(st.integers(0, len(rows) - 1))
     j = data.draw(st.integers(0, len(rows) - 1))
     changed = list(rows)
@@ -73,11 +59,8 @@ def test_any_change_of_a_text_a_label_or_the_order_changes_the_data_version(
     assert task_of(changed).data_version != task_of(rows).data_version
 
 
-def test_a_missing_label_is_not_the_label_none() -> None:
+def test_a_missing_label_is_not_the_label_none_and_a_name_is_no_data() -> None:
     assert task_of([("a", None), ("b", "x")]).data_version != task_of([("a", "None"), ("b", "x")]).data_version
-
-
-def test_the_name_of_a_task_is_no_part_of_its_data_version() -> None:
     task = task_of([("a", "x"), ("b", "y")])
     assert Task(TaskCard(name="other"), task.corpus, task.splits).data_version == task.data_version
 
@@ -93,15 +76,6 @@ def change(task: Task, table: str, row: int, column: str, value: object) -> Task
 
 def sound() -> Task:
     return task_of([("apple", "fruit"), ("pear", "fruit"), ("oak", "tree"), ("elm", "tree")])
-
-
-def without(table: str, column: str) -> Callable[[Task], Task]:
-    def drop(task: Task) -> Task:
-        tables = {"corpus": task.corpus, "splits": task.splits}
-        tables[table] = tables[table].drop(columns=column)
-        return Task(task.card, tables["corpus"], tables["splits"])
-
-    return drop
 
 
 FAULTS: dict[str, tuple[Callable[[Task], Task], Refusal]] = {
@@ -120,7 +94,7 @@ FAULTS: dict[str, tuple[Callable[[Task], Task], Refusal]] = {
     "a null label": (lambda t: change(t, "splits", 1, "label", None), (Malformed, "splits", "row 1", "label")),
     "an unknown part": (lambda t: change(t, "splits", 0, "part", "dev"), (Malformed, "splits", "row 0", "part")),
     "no column": (
-        without("splits", "item"),
+        lambda t: Task(t.card, t.corpus, t.splits.drop(columns="item")),
         (Malformed, "splits", "item", "split_set", "level", "text_id", "label", "query_id", "part"),
     ),
     "one class": (lambda t: Task(t.card, t.corpus, t.splits[:2]), (TooFew, "all")),
@@ -215,21 +189,15 @@ def test_a_split_knows_the_text_of_its_query() -> None:
     task = queried([("a", "x", "why?"), ("a", "y", "why?"), ("b", "x", "how?"), ("b", "z", None), ("c", "y", None)])
     queries = {s.split: None if s.query is None else task.texts[s.query] for s in task.test_splits()}
     assert queries == {"a": "why?", "b": "how?", "c": None}
-
-
-def test_a_text_may_be_a_query_too() -> None:
     task = queried([("a", "x", "y"), ("a", "y", "y")])
     (split,) = task.test_splits()
     assert split.query == split.rows[1]
 
 
-def test_a_split_that_names_two_queries_is_refused_by_name() -> None:
+def test_a_query_that_is_not_one_text_of_the_corpus_is_refused() -> None:
     task = queried([("a", "x", "why?"), ("b", "x", "why?"), ("b", "y", "how?")])
     with refused(Malformed, "own", "b", "why?", "how?", 2):
         list(task.test_splits())
-
-
-def test_a_query_that_is_no_text_of_the_corpus_is_refused() -> None:
     task = queried([("a", "x", "why?"), ("a", "y", "why?")])
     with refused(Malformed, text_id("why?"), "own", "splits", "query_id"):
         list(Task(task.card, task.corpus[:2], task.splits).test_splits())

@@ -138,12 +138,9 @@ def test_what_is_no_problem_to_cluster_is_left_out(name: str, text: str, wiki: W
     assert split_of(wiki({"moon.md": MOON, name: text})).split == "moon.md"
 
 
-def test_a_passage_in_two_sections_counts_in_the_first(wiki: Wiki) -> None:
+def test_a_passage_counts_once_in_its_page_and_is_stored_once(wiki: Wiki) -> None:
     task = wiki({"moon.md": f"{MOON}\nIt has seas.\n"})
     assert labeled(task) == {"It has seas.": "Near side", "It has craters.": "Far side"}
-
-
-def test_a_passage_of_two_pages_is_stored_once(wiki: Wiki) -> None:
     task = wiki({"moon.md": MOON, "luna.md": MOON})
     assert [split.split for split in task.test_splits()] == ["luna.md", "moon.md"]
     assert sorted(task.texts) == ["It has craters.", "It has seas.", "luna", "moon"]

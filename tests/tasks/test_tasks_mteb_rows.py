@@ -149,12 +149,9 @@ def test_a_cache_that_was_emptied_is_filled_again_with_the_same_revision(hub: Hu
     assert {call["revision"] for call in hub.calls[1:]} == {COMMIT}
 
 
-def test_looking_whether_a_data_set_is_there_does_not_download_it(hub: Hub) -> None:
+def test_a_data_set_that_is_absent_is_named_and_not_downloaded(hub: Hub) -> None:
     check_names(get_source("blurbs").missing() or "", "slvnwhrl/blurbs-clustering-s2s", "`traube run --task blurbs`")
     assert not hub.calls
-
-
-def test_without_a_network_the_task_is_unavailable_and_says_so(hub: Hub) -> None:
     hub.online = False
     with refused(Unavailable, "blurbs"):
         load_task("blurbs")

@@ -51,6 +51,10 @@ def test_prose_is_everything_but_code() -> None:
     )
     assert text.endswith("Notes Lloyd's algorithm.")
     assert "load()" not in text and ">>>" not in text and "Examples" not in text and "---" not in text
+    assert (
+        extract_prose("Mean.\n\n.. math::\n\n    x + y\n\n.. note::\n\n    Biased.")
+        == "Mean. .. math:: x + y .. note:: Biased."
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,13 +71,6 @@ def test_prose_is_everything_but_code() -> None:
 def test_no_form_of_example_is_left(code: str) -> None:
     assert "secret" not in extract_prose(f"Adds.\n\n{code}\n\nMore about it.")
     assert extract_prose(f"Adds.\n\n{code}\n\nMore about it.").endswith("More about it.")
-
-
-def test_formulas_and_notes_are_prose() -> None:
-    assert (
-        extract_prose("Mean.\n\n.. math::\n\n    x + y\n\n.. note::\n\n    Biased.")
-        == "Mean. .. math:: x + y .. note:: Biased."
-    )
 
 
 @given(st.text(alphabet="ab.:`>-=\n ", max_size=80))
@@ -195,26 +192,20 @@ def test_short_and_long_texts_compare_like_for_like(pydocs_s2s: Task, pydocs_p2p
     assert longer.mean() > 0.99
 
 
-def test_reading_again_gives_the_same_task(pydocs_s2s: Task) -> None:
+def test_other_versions_of_packages_alone_are_other_raw_data(pydocs_s2s: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     source = get_source("pydocs_s2s")
     assert source.load().data_version == pydocs_s2s.data_version
     assert source.raw_version() == get_source("pydocs_s2s").raw_version()
     assert source.raw_version() != get_source("pydocs_p2p").raw_version()
-
-
-def test_another_version_of_a_package_is_other_raw_data(monkeypatch: pytest.MonkeyPatch) -> None:
     before = get_source("pydocs_s2s").raw_version()
     monkeypatch.setattr(pydocs, "version", lambda name: "0.0")
     assert get_source("pydocs_s2s").raw_version() != before
 
 
-def test_the_size_in_a_card_gives_the_whole_documentation(cards: Path) -> None:
+def test_the_size_in_a_card_gives_the_whole_documentation_without_files(cards: Path) -> None:
     (cards / "manual.yaml").write_text("pydocs: p2p\nsize: full\nlicense: mixed\n")
     mine, whole = get_source("manual"), get_source("pydocs_p2p_full")
     assert mine.card == whole.card.model_copy(update={"name": "manual", "license": "mixed"})
     assert mine.card.declared.splits == 28
-
-
-def test_it_needs_no_files() -> None:
     source = get_source("pydocs_p2p_full")
     assert source.files() == [] and source.missing() is None

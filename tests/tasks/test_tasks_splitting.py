@@ -49,11 +49,8 @@ def test_labels_follow_their_texts() -> None:
         assert split["item"].tolist() == list(range(len(split)))
 
 
-def test_everything_is_shuffled() -> None:
+def test_a_whole_split_is_shuffled_in_the_same_way_on_every_machine() -> None:
     split = split_whole(records(50), "within_river", "genre")
     assert set(split["text_id"]) == set(records(50)["text_id"])
     assert split["text_id"].tolist() != records(50)["text_id"].tolist()
-
-
-def test_the_draw_is_the_same_on_every_machine() -> None:
     assert shuffle(8, make_rng("coarse_00")).tolist() == [6, 3, 0, 7, 5, 4, 1, 2]

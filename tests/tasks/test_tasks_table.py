@@ -39,12 +39,9 @@ def test_a_level_for_each_column_of_labels(own_task: Own) -> None:
     }
 
 
-def test_a_split_for_each_value_of_a_column(own_task: Own) -> None:
+def test_a_split_and_a_query_may_be_columns(own_task: Own) -> None:
     task = own_task(CSV, "text: body\nlabels: area\nsplit: month")
     assert [(s.split, s.items.tolist()) for s in task.test_splits()] == [("may", [0, 1]), ("june", [0])]
-
-
-def test_a_query_joins_the_corpus(own_task: Own) -> None:
     task = own_task(CSV, "text: body\nlabels: area\nquery: month")
     assert task.texts == ["my screen, black", "no login", "slow", "may", "june"]
     assert task.splits["query_id"].tolist() == [text_id("may"), text_id("may"), text_id("june")]
@@ -204,6 +201,7 @@ def test_the_version_follows_the_data_and_the_card(own_task: Own, cards: Path) -
     (cards / "tickets.yaml").write_text("file: tickets.csv\ntext: body\nlabels: team\n")
     versions.add(get_source("tickets").raw_version())
     assert len(versions) == 3
+    assert own_task(CSV).data_version == own_task(CSV).data_version
 
 
 def test_splits_can_be_drawn_from_stored_records(own_task: Own, tmp_path: Path) -> None:
@@ -213,10 +211,6 @@ def test_splits_can_be_drawn_from_stored_records(own_task: Own, tmp_path: Path) 
     index_texts(source.read())[1].to_parquet(tmp_path / "records.parquet", index=False)
     stored = source.draw(pd.read_parquet(tmp_path / "records.parquet"))
     assert frame_digest(stored) == frame_digest(splits)
-
-
-def test_the_same_data_loads_to_the_same_version(own_task: Own) -> None:
-    assert own_task(CSV).data_version == own_task(CSV).data_version
 
 
 def test_texts_alone(tmp_path: Path) -> None:

@@ -184,6 +184,8 @@ def test_of_a_table_with_several_columns_of_text_one_has_to_be_named() -> None:
         read_texts(FRAME[["year"]], "here")
     with refused(Unknown, "bodi", "body"):
         read_texts(table, "here", "bodi")
+    with refused(TypeError, "here", "list", "text_column"):
+        read_texts(TEXTS, "here", "body")
 
 
 @pytest.mark.parametrize(
@@ -202,11 +204,6 @@ def test_of_a_table_with_several_columns_of_text_one_has_to_be_named() -> None:
 def test_what_is_no_text_is_one_type_error_that_says_what_to_pass(given: Any, refusal: Refusal) -> None:
     with refused(*refusal):
         read_texts(given, "here")
-
-
-def test_a_column_can_be_named_of_a_table_only() -> None:
-    with refused(TypeError, "here", "list", "text_column"):
-        read_texts(TEXTS, "here", "body")
 
 
 @pytest.mark.parametrize("given", [[1, 2, None], np.array([1, 2, np.nan]), pd.Series([1, 2, None], dtype="Int64")])
@@ -272,19 +269,15 @@ def test_embeddings_may_be_columns_of_lists_or_tables_of_numbers(given: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "given", [[[1.0, 2.0], [1.0]], pd.Series([[1.0], None]), pd.Series(["a", "b"]), pa.table({"x": ["a"]})]
-)
-def test_rows_of_different_lengths_or_of_words_are_no_embeddings(given: Any) -> None:
-    with refused(TypeError, "here", type(given).__name__):
-        read_embeddings(given, "here")
-
-
-@pytest.mark.parametrize(
     ("given", "refusal"),
     [
         (np.ones(3), (TypeError, "here", "ndarray")),
         ("minilm", (TypeError, "here", "str")),
         (TEXTS, (TypeError, "here", "list")),
+        ([[1.0, 2.0], [1.0], [2.0]], (TypeError, "here", "list")),
+        (pd.Series([[1.0], None, [2.0]]), (TypeError, "here", "Series")),
+        (pd.Series(["a", "b", "c"]), (TypeError, "here", "Series")),
+        (pa.table({"x": ["a", "b", "c"]}), (TypeError, "here", "Table")),
         (np.ones((2, 4)), (Malformed, "here", 3, 2)),
         (np.full((3, 4), np.nan), (Malformed, "here", "NaN")),
     ],

@@ -122,9 +122,7 @@ def test_trainers_on_clusterings_see_what_the_checkpoint_will(
     assert np.abs(bare.encode(TEXTS) - base.encode(TEXTS)).max() > 1e-3  # the prompt does matter
 
 
-def test_what_lies_below_a_frozen_head_is_that_of_its_weights_and_pooling(
-    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_below_a_head_are_of_weights_and_pooling(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two bases at one path, one after the other, and two poolings: none is given the other's vectors."""
     chosen = Cob.with_values(layers=0)
 

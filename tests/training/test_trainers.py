@@ -58,29 +58,22 @@ def test_a_trainer_says_what_it_learns_from(sources_of: dict[bool, Source]) -> N
     )
 
 
-def test_what_is_searched_are_values_of_the_recipe() -> None:
+def test_values_that_are_searched_or_a_papers_are_those_of_the_recipe() -> None:
     assert searched_trainers() == ["cob"]  # what is not trained has nothing to search, though its recipe is the same
     for trainer in TRAINERS.values():
         assert set(trainer.searched) <= set(type(trainer.defaults).model_fields)
-
-
-def test_a_papers_values_are_those_that_the_defaults_are_not() -> None:
-    for trainer in TRAINERS.values():
         papers = trainer.with_values(**trainer.paper).recipe.model_dump()
         usual = trainer.defaults.model_dump()
         assert [name for name in usual if usual[name] != papers[name]] == list(trainer.paper)
 
 
-def test_a_list_shows_which_defaults_are_traubes_own() -> None:
-    listed = CliRunner().invoke(app, ["trainers", "qs3m", "--json"]).output
-    rows = {row["value"]: (row["default"], row["paper's"]) for row in json.loads(listed)}
-    assert rows["epochs"] == ("12.0", "3") and rows["pairs"] == ("balanced", "")
-
-
-def test_the_command_line_lists_the_trainers_and_which_can_be_tuned() -> None:
+def test_the_command_line_lists_the_trainers_and_which_defaults_are_traubes_own() -> None:
     rows = json.loads(CliRunner().invoke(app, ["trainers", "--json"]).output)
     assert [row["trainer"] for row in rows] == list(TRAINERS)
     assert [row["trainer"] for row in rows if row["tune"] == "yes"] == searched_trainers()
+    listed = CliRunner().invoke(app, ["trainers", "qs3m", "--json"]).output
+    rows = {row["value"]: (row["default"], row["paper's"]) for row in json.loads(listed)}
+    assert rows["epochs"] == ("12.0", "3") and rows["pairs"] == ("balanced", "")
 
 
 def test_a_network_at_a_step_is_a_model_for_the_engine(base: Transformer) -> None:
