@@ -56,9 +56,7 @@ def test_what_people_wrote_stays_and_so_do_its_readers(tmp_path: Path, monkeypat
     assert read_env(file)["RAY_num_workers_soft_limit"] == "8"
 
 
-def test_what_mlflow_loads_finds_the_data_directory_of_the_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_mlflow_loads_finds_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that a champion brings along lies in no checkout: its data directory would be another one."""
     home = tmp_path / ".traube"
     shutil.copy(paths.PROJECT / "dagster.yaml", tmp_path)
@@ -71,16 +69,8 @@ def test_what_mlflow_loads_finds_the_data_directory_of_the_checkout(
 
 def test_names_of_others_are_not_taken_from_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of these would have a later command run code, or another program of the user's."""
-    others = [
-        "PYTHONWARNINGS",
-        "PYTHONPATH",
-        "BROWSER",
-        "LD_PRELOAD",
-        "PATH",
-        "RAY_ADDRESS",
-        "TRAUBE_HOME",
-        "TRAUBE_ATTACK",
-    ]
+    others = ["PYTHONWARNINGS", "PYTHONPATH", "BROWSER", "LD_PRELOAD", "PATH"]
+    others += ["RAY_ADDRESS", "TRAUBE_HOME", "TRAUBE_ATTACK"]
     before = {name: os.environ.get(name) for name in others}
     monkeypatch.delenv("TRAUBE_WEBHOOK", raising=False)
     monkeypatch.setattr(os, "environ", os.environ.copy())

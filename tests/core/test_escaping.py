@@ -37,8 +37,9 @@ def test_control_characters_are_written_out(text: str, shown: str) -> None:
     assert escape_controls(text) == shown
 
 
-def test_ordinary_text_of_any_script_is_shown_as_it_is() -> None:
+def test_ordinary_text_of_any_script_is_shown_as_it_is_and_errors_are_escaped() -> None:
     assert escape_controls(AS_IT_IS) == AS_IT_IS
+    assert str(TraubeError("card \x1b[2J.yaml is wrong")) == r"card \x1b[2J.yaml is wrong"
 
 
 @given(ANY_TEXT)
@@ -48,10 +49,6 @@ def test_always_what_is_shown_holds_no_command_and_can_be_encoded(text: str) -> 
     assert not [c for c in shown if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"]
     assert not [c for c in shown if unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI")]
     assert escape_controls(shown) == shown
-
-
-def test_an_error_that_names_what_others_wrote_is_escaped() -> None:
-    assert str(TraubeError("card \x1b[2J.yaml is wrong")) == r"card \x1b[2J.yaml is wrong"
 
 
 @pytest.mark.parametrize(

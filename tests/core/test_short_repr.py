@@ -38,7 +38,8 @@ def test_arrays_and_tables_are_shown_by_their_shape_and_long_values_cut() -> Non
     assert "values=<ndarray 4 x 5>" in repr(large) and len(repr(large)) < 200
 
 
-def make_objects() -> dict[str, object]:
+@pytest.fixture(scope="module")
+def objects() -> dict[str, object]:
     """The public objects, as large as they get in a notebook."""
     task, bow = make_task(TEXTS, LABELS), load_model("tfidf")
     vectors = np.asarray(load_model("hashed").encode(TEXTS))
@@ -66,11 +67,6 @@ def make_objects() -> dict[str, object]:
         "text clusterer": TextClusterer(load_model("minilm"), 3),
         "embedding clusterer": EmbeddingClusterer(3, method),
     }
-
-
-@pytest.fixture(scope="module")
-def objects() -> dict[str, object]:
-    return make_objects()
 
 
 def test_every_public_object_takes_three_lines_at_most(objects: dict[str, object]) -> None:

@@ -124,6 +124,14 @@ def started(code: str) -> tuple[subprocess.Popen[str], list[str]]:
     return process, process.stdout.readline().split()
 
 
+def stop(code: str, number: signal.Signals) -> tuple[int, str, str]:
+    """Send a signal to a process that is ready; return its exit code, and what it printed meanwhile."""
+    process, _ = started(code)
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, errors
+
+
 def lives(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
@@ -131,14 +139,14 @@ def lives(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+EACH_SIGNAL = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+STOPPED = "stopped: finished work is kept, and the same command continues from there\n"
+
+
+@EACH_SIGNAL
 def test_a_process_that_keeps_the_signal_to_itself_is_ended(number: signal.Signals, code: int) -> None:
-    process, _ = started(STUBBORN)
-    process.send_signal(number)
-    out, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == code
-    assert set(out.splitlines()) == {"last words"}
-    assert errors == "stopped: finished work is kept, and the same command continues from there\n"
+    returned, out, errors = stop(STUBBORN, number)
+    assert (returned, set(out.splitlines()), errors) == (code, {"last words"}, STOPPED)
 
 
 def test_its_children_end_with_it() -> None:
@@ -148,13 +156,10 @@ def test_its_children_end_with_it() -> None:
     wait_for(lambda: not lives(int(pid)), "the end of the child")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@EACH_SIGNAL
 def test_a_process_that_ends_in_good_order_is_given_the_time(number: signal.Signals, code: int) -> None:
-    process, _ = started(ORDERLY)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == code
-    assert errors.count("stopped") == 1
+    returned, _, errors = stop(ORDERLY, number)
+    assert (returned, errors.count("stopped")) == (code, 1)
 
 
 def test_a_process_that_gets_no_signal_is_left_alone() -> None:
@@ -190,10 +195,8 @@ def test_ctrl_c_while_the_command_is_still_being_imported(module: str) -> None:
 
 def test_what_python_cannot_pass_on_ends_the_process_and_is_not_shown() -> None:
     """An exception in a `__del__` is swallowed and shown; that of a signal is no fault. Others are shown."""
-    process, _ = started(SWALLOWED)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
+    returned, _, said = stop(SWALLOWED, signal.SIGINT)
+    assert returned == 130
     assert said.count("Traceback") == said.count("ValueError: a fault of its own") == 1
 
 
@@ -218,23 +221,13 @@ Raises(type("Interrupted", (BaseException,), {})())
 
 def test_what_a_library_logs_of_the_end_is_not_shown() -> None:
     """A library that catches whatever comes, such as SQLAlchemy's pool, logs it. What it logs before is shown."""
-    process, _ = started(LOGGED)
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 143
-    assert said == "before the end\n"
+    assert stop(LOGGED, signal.SIGTERM) == (143, "", "before the end\n")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@EACH_SIGNAL
 @pytest.mark.parametrize("at_work", [READS_ARGUMENTS, MADE_AN_ERROR_OF_IT])  # as typer does, and as pydantic does
 def test_a_library_may_make_something_else_of_a_signal(at_work: str, number: signal.Signals, code: int) -> None:
-    process, _ = started(at_work)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, said) == (
-        code,
-        "stopped: finished work is kept, and the same command continues from there\n",
-    )
+    assert stop(at_work, number) == (code, "", STOPPED)
 
 
 def test_an_error_without_a_signal_is_shown_as_one() -> None:

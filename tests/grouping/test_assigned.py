@@ -199,9 +199,7 @@ def test_texts_of_a_database_come_back_as_a_table_there(
     assert set(without_days.read("tickets", "2026-04-01")["day"]) == {"2026-04-01"}
 
 
-def test_a_database_that_cannot_be_read_is_named_without_its_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_is_named_without_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = Inbox(database="TICKETS", table="tickets")
     inbox = TableOfTexts("tiny", given, BERLIN)
     with refused(Missing, "inbox.tiny.database", "TICKETS"):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from shutil import copytree
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
 from tests.errors import Refusal, refused
-from tests.made import save_similarity
-from traube._core import paths
 from traube._core.errors import Invalid, TooFew, Unknown, Unsupported
 from traube._grouping import terms
 from traube._grouping.cluster_texts import cluster_texts
@@ -52,21 +49,11 @@ def test_keywords_are_the_words_of_a_cluster_that_others_lack() -> None:
     assert found == {0: ["crust", "dough"], 1: ["goal", "keeper"]}
 
 
-def test_a_word_that_most_clusters_share_names_none() -> None:
-    found = find_keywords(["shared apple", "shared apple", "shared pear", "shared pear"], np.array([0, 0, 1, 1]))
-    assert found == {0: ["apple"], 1: ["pear"]}
-
-
 def test_two_words_that_go_together_are_one_term_and_forms_of_a_word_are_one() -> None:
     learning = ["machine learning of a dog", "machine learning: dogs", "machine learning and a dog", "the learned dog"]
     clusters = np.array([0] * 4 + [1] * 3)
     found = find_keywords([*learning, "soups and bread", "bread with soup", "a soup"], clusters)
     assert found == {0: ["dog", "machine learning"], 1: ["soup", "bread"]}
-
-
-def test_no_cluster_is_named_by_one_long_text() -> None:
-    texts = ["the telescope of an astronomer"] * 5 + ["zebra " * 50] + ["soup with bread"] * 6
-    assert find_keywords(texts, np.array([0] * 6 + [1] * 6)) == {0: ["astronomer", "telescope"], 1: ["bread", "soup"]}
 
 
 def test_words_that_stand_in_the_same_texts_come_before_those_that_never_do() -> None:
@@ -108,9 +95,7 @@ FRENCH = [
         (FRENCH, "fr", [{"gouvernement", "impôts"}, {"équipe", "match"}]),
     ],
 )
-def test_names_are_without_stop_words_of_the_texts_own_language(
-    texts: list[str], language: str, expected: list[set[str]]
-) -> None:
+def test_names_have_no_stop_words_of_the_language(texts: list[str], language: str, expected: list[set[str]]) -> None:
     assert detect_languages(texts) == [language]
     found = find_keywords(texts, np.array([0, 0, 1, 1]), count=3)
     assert all(own <= set(words) for own, words in zip(expected, found.values(), strict=True))
@@ -121,7 +106,7 @@ def test_texts_of_two_languages_have_the_stop_words_of_both() -> None:
     assert detect_languages(["a b", "🙂 🙂"]) == []  # too few letters to tell
 
 
-def test_terms_that_were_read_once_name_other_clusters_of_the_same_texts_as_well(
+def test_terms_that_were_read_once_name_all_clusters_of_the_texts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Layers are many clusterings of one list of texts, and reading takes almost all of the time."""
@@ -140,23 +125,28 @@ def test_terms_that_were_read_once_name_other_clusters_of_the_same_texts_as_well
 @pytest.mark.parametrize(
     ("texts", "clusters", "expected"),
     [
+        # a word that most clusters share
+        (["shared apple", "shared apple", "shared pear", "shared pear"], [0, 0, 1, 1], {0: ["apple"], 1: ["pear"]}),
+        # one long text
+        (
+            ["the telescope of an astronomer"] * 5 + ["zebra " * 50] + ["soup with bread"] * 6,
+            [0] * 6 + [1] * 6,
+            {0: ["astronomer", "telescope"], 1: ["bread", "soup"]},
+        ),
         (["dough", "goal"], [-1, -1], {}),  # all noise
         (["the", "of"], [0, 1], {0: [], 1: []}),  # no words but stop words
         (["...", "123"], [0, 0], {0: []}),
         (["dough", "the"], [0, 1], {0: ["dough"], 1: []}),
     ],
 )
-def test_clusters_without_words_have_no_keywords(texts: list[str], clusters: list[int], expected: dict) -> None:
+def test_some_words_are_nobodys_keywords(texts: list[str], clusters: list[int], expected: dict) -> None:
     assert find_keywords(texts, np.array(clusters)) == expected
 
 
-def test_distances_are_to_the_mean_of_the_cluster_and_noise_has_none() -> None:
+def test_distances_are_to_the_mean_of_the_cluster_or_to_the_others_in_it_and_noise_has_none() -> None:
     vectors = np.array([[0, 0], [6, 8], [1, 1], [9, 9]], dtype=np.float32)
     found = VectorView(vectors).to_own_cluster(np.array([0, 0, 1, -1]))
     assert found[:3].tolist() == [5, 5, 0] and np.isnan(found[3])
-
-
-def test_where_pairs_are_compared_distances_are_to_the_others_of_the_cluster() -> None:
     pairs = np.array([[0, 2, 4, 9, 9], [2, 0, 6, 9, 9], [4, 6, 0, 9, 9], [9, 9, 9, 0, 9], [9, 9, 9, 9, 0]])
     found = DistanceView(pairs).to_own_cluster(np.array([0, 0, 0, 1, -1]))
     assert found[:4].tolist() == [3, 4, 5, 0] and np.isnan(found[4])
@@ -178,9 +168,6 @@ def test_typical_texts_differ_from_each_other_and_none_stands_for_its_copies() -
     assert found[0] < 10 and found[1:] == [10, 11]
     same = VectorView(np.ones((4, 2)))  # of texts that are all one, there is one
     assert find_typical(clusters[:4], same.to_own_cluster(clusters[:4]), same) == {0: [0]}
-
-
-def test_where_pairs_are_compared_typical_texts_differ_too() -> None:
     pairs = np.array([[0, 0.01, 0.5, 0.5], [0.01, 0, 0.5, 0.5], [0.5, 0.5, 0, 0.5], [0.5, 0.5, 0.5, 0]])
     clusters = np.zeros(4, dtype=np.int64)
     view = DistanceView(pairs)
@@ -239,9 +226,7 @@ def test_blank_texts_are_in_no_group_and_change_nothing(blobs: tuple[list[str], 
     assert clear.blank == 0
 
 
-def test_the_same_texts_are_grouped_the_same_way_and_encoded_once(
-    blobs: tuple[list[str], list[int]], home: Path
-) -> None:
+def test_the_same_texts_are_grouped_alike_and_encoded_once(blobs: tuple[list[str], list[int]], home: Path) -> None:
     first = cluster_texts(blobs[0], model="lsa", algorithm=KMEANS, n_clusters=3)
     (matrix,) = open_storage(home).read_rows(ArtifactRow, kind="matrix")
     assert len(set(first.labels)) == 3 and first.k_table is None  # the number was given
@@ -284,13 +269,9 @@ Drop = Callable[..., str]
 
 
 @pytest.fixture
-def drop(tiny_bert: Path) -> Drop:
-    """Put a trained similarity into checkpoints/; its name."""
-
-    def make(**settings: object) -> str:
-        return save_similarity(Path(copytree(tiny_bert, paths.checkpoints() / "mine")), **settings).name
-
-    return make
+def drop(drop_similarity: Callable[..., Path]) -> Drop:
+    """Puts a trained similarity into checkpoints/; its name."""
+    return lambda **settings: drop_similarity(**settings).name
 
 
 def test_what_was_found_for_a_query_is_grouped_in_three_lines(drop: Drop) -> None:

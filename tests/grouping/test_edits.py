@@ -46,7 +46,7 @@ def write(folder: Path, edits: str, clustering: Clustering | None = None) -> Pat
     return path
 
 
-def test_a_group_gets_a_name_and_stays_what_it_is(
+def test_a_group_gets_a_name_and_stays_as_it_is(
     clustering: Clustering, numbers: dict[str, int], tmp_path: Path
 ) -> None:
     found = clustering.edit(write(tmp_path, f"  - rename: {numbers['moon']}\n    to: Space\n", clustering))
@@ -56,9 +56,7 @@ def test_a_group_gets_a_name_and_stays_what_it_is(
     assert "Space" in set(found.to_frame()["name"]) and "Space" in set(found.summary()["name"])
 
 
-def test_groups_are_merged_under_the_number_of_the_first(
-    clustering: Clustering, numbers: dict[str, int], tmp_path: Path
-) -> None:
+def test_groups_are_merged_under_the_first_one(clustering: Clustering, numbers: dict[str, int], tmp_path: Path) -> None:
     bread, goal, moon = numbers["bread"], numbers["goal"], numbers["moon"]
     found = clustering.edit(write(tmp_path, f"  - merge: [{bread}, {goal}]\n    to: Weekend\n", clustering))
     assert found.sizes()[bread] == 24 and goal not in found.sizes() and found.name(bread) == "Weekend"

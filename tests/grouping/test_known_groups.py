@@ -31,17 +31,11 @@ def test_a_text_joins_the_group_whose_examples_are_nearest() -> None:
     assert [found.name(c) for c in found.labels] == ["sea", "food", "sea"]
     assert np.isfinite(found.distances).all() and found.clearness == ""
     assert {found.name(c): found.words[c][0] for c in found.words} == {"food": "bread", "sea": "crew"}
-
-
-def test_the_order_of_examples_changes_nothing() -> None:
+    found = assign_by_examples(["the ship", "bread"], EXAMPLES, GROUPS, model="jaccard")
+    assert [found.name(c) for c in found.labels] == ["sea", "food"]
     texts = ["the ship", "bread", "its crew", "a loaf"]
     turned = assign_by_examples(texts, EXAMPLES[::-1], GROUPS[::-1], model="tfidf")
     assert np.array_equal(turned.labels, assign_by_examples(texts, EXAMPLES, GROUPS, model="tfidf").labels)
-
-
-def test_a_similarity_compares_with_the_examples() -> None:
-    found = assign_by_examples(["the ship", "bread"], EXAMPLES, GROUPS, model="jaccard")
-    assert [found.name(c) for c in found.labels] == ["sea", "food"]
 
 
 def test_blank_texts_join_no_group_and_examples_that_lack_a_text_or_a_group_are_left_out() -> None:

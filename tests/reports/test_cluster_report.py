@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from colorsys import rgb_to_hls
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,14 +55,10 @@ def groups_of(page: str) -> Any:
     return page_data(page)["layers"]
 
 
-def test_texts_are_data_whatever_they_hold() -> None:
+def test_texts_are_data_whatever_they_hold_and_a_page_asks_for_no_network() -> None:
     page = cluster_report(TEXTS, POINTS, [SEA], title="<i>four</i> texts")
     assert unpacked(page, "hoverDataEncoded")["hover_text"] == TEXTS
     assert "<script>alert" not in page and "<i>four" not in page and "&lt;i&gt;four&lt;/i&gt; texts" in page
-
-
-def test_a_page_asks_for_no_network() -> None:
-    page = cluster_report(TEXTS, POINTS, [SEA], title="four")
     assert "default-src 'none'" in page and "connect-src" not in page
     assert not re.search(r'(?:src|href)\s*=\s*"https?:', page)
 
@@ -91,12 +86,14 @@ def test_groups_in_like_directions_have_like_colors_and_a_group_has_one_in_every
     assert set(coarse) == {0, 1} and color_groups(points, np.full(4, -1)) == {}
 
 
-def test_every_layer_names_its_groups_on_the_map() -> None:
+def test_every_layer_names_its_groups_on_the_map_and_the_list_opens_with_the_chosen_one() -> None:
     coarse = MapLayer(np.array([0, 0, 0, 0]), {0: "everything"})
     page = cluster_report(TEXTS, POINTS, [coarse, SEA], title="four")
     assert {label["label"] for label in unpacked(page, "labelDataEncoded")} == {"everything", "sea", "sea (1)"}
     assert len(groups_of(page)) == 2
     assert unpacked(page, "hoverDataEncoded")["layer1"] == [0, 0, 1, -1]
+    assert page_data(page)["chosen"] == 1  # the finest
+    assert page_data(cluster_report(TEXTS, POINTS, [coarse, SEA], title="four", chosen=0))["chosen"] == 0
 
 
 def test_a_group_within_another_may_share_its_name_and_one_elsewhere_is_numbered() -> None:
@@ -104,13 +101,6 @@ def test_a_group_within_another_may_share_its_name_and_one_elsewhere_is_numbered
     fine = MapLayer(np.array([0, 1, 2, 3]), {0: "ship, sea", 1: "crew", 2: "dough", 3: "sea, ship"})
     layers = groups_of(cluster_report(TEXTS, POINTS, [coarse, fine], title="four"))
     assert [group["name"] for group in layers[1]] == ["ship, sea", "crew", "dough", "sea, ship (3)"]
-
-
-def test_the_list_opens_with_the_chosen_layer() -> None:
-    coarse = MapLayer(np.array([0, 0, 0, 0]), {0: "everything"})
-    page = partial(cluster_report, TEXTS, POINTS, [coarse, SEA], title="four")
-    assert page_data(page())["chosen"] == 1  # the finest
-    assert page_data(page(chosen=0))["chosen"] == 0
 
 
 def test_the_map_is_colored_by_columns_of_few_values_and_filtered_by_time() -> None:
@@ -148,20 +138,17 @@ def test_a_few_texts_have_a_map_too(texts: list[str]) -> None:
     assert label["label"] == "all" and np.isfinite([label["x"], label["y"]]).all()
 
 
-def test_fewer_texts_have_none() -> None:
+def test_fewer_texts_have_none_and_labels_that_do_not_fit_are_refused() -> None:
     layer = MapLayer(np.zeros(1, dtype=np.int64), {0: "all"})
     with refused(TooFew, 4, 1):
         cluster_report(["one"], np.ones((1, 2), np.float32), [layer], title="few")
+    with refused(TooFew):
+        cluster_report(TEXTS * 2, np.ones((8, 2), np.float32), [SEA], title="few")
 
 
 def test_texts_that_are_all_in_no_group_are_a_map_without_names() -> None:
     page = cluster_report(TEXTS, POINTS, [MapLayer(np.full(4, -1), {})], title="noise")
     assert groups_of(page) == [[]]
-
-
-def test_labels_that_do_not_fit_the_texts_are_refused() -> None:
-    with refused(TooFew):
-        cluster_report(TEXTS * 2, np.ones((8, 2), np.float32), [SEA], title="few")
 
 
 def test_nothing_is_written_into_the_users_folders(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +158,7 @@ def test_nothing_is_written_into_the_users_folders(tmp_path: Any, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_many_texts_some_are_placed_by_umap_and_the_others_beside_their_neighbors(
+def test_of_many_texts_umap_places_some_and_neighbors_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("traube._reports.placing.FITTED", 40)

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
+from tests.made import store_task
 from traube._reports.exchange import IMPORTED_COLUMNS
 from traube._reports.imported import overlap, rankings, write_page
 from traube._reports.tables import show_rank
 from traube._storage import open_storage
 from traube.comparison.ranking import rank_by_splits
-from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task
 
 
@@ -60,9 +60,7 @@ def test_splits_that_share_texts_are_allowed_for_where_the_texts_are_here(tmp_pa
     storage, card = open_storage(tmp_path), tiny_task.card.model_copy(update={"mteb": "Tiny"})
     two = results(a=[0.50, 0.60], b=[0.40, 0.51])
     assert rankings(storage, two)[0].shared is None
-    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(storage, card, tiny_task.splits)
-    complete_task(storage, card)
+    store_task(storage, Task(card, tiny_task.corpus, tiny_task.splits))
     (ranking,) = rankings(storage, two)
     assert ranking.shared == pytest.approx(24 / 36)  # 24 texts are in both splits of 36
     assert "share 67 % of their texts" in ranking.basis

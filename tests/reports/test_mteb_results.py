@@ -100,9 +100,7 @@ def test_the_test_split_is_read_and_all_others_where_there_is_none(tmp_path: Pat
         ([0.4, None], [0.4]),
     ],
 )
-def test_percent_are_recognized_by_all_scores_of_a_result(
-    tmp_path: Path, scores: list[Any], shares: list[float]
-) -> None:
+def test_percent_are_known_by_all_scores_of_a_result(tmp_path: Path, scores: list[Any], shares: list[float]) -> None:
     """A score above 1 is percent; one below 1 beside it may be either, so that nothing of the result is read."""
     subsets = [entry(score, hf_subset=name) for name, score in zip(("de", "fr"), scores, strict=True)]
     found = read_results(put(tmp_path, "X.json", result(test=subsets)))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.errors import refused
-from tests.made import save_scored, with_replicates
+from tests.made import save_scored, store_task, with_replicates
 from traube._core.errors import Missing, Unknown
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
@@ -15,7 +15,6 @@ from traube._pipeline.record import record
 from traube._reports.recommendation import Recommendation, recommend
 from traube._storage import Storage, open_storage
 from traube.models import load_model
-from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 METRIC = "v_measure/noise_as_cluster"
@@ -31,9 +30,7 @@ def storage(tmp_path) -> Storage:
 def task(storage: Storage, topics: pd.DataFrame) -> Task:
     corpus, records = index_texts(topics)
     task = Task(TaskCard(name="mine"), corpus, make_split(records, "all", "topic", label="topic")).validate()
-    save_corpus(storage, "mine", corpus, corpus, raw_version="")
-    save_rows(storage, task.card, task.splits)
-    complete_task(storage, task.card)
+    store_task(storage, task)
     return task
 
 
@@ -60,9 +57,7 @@ def test_a_clear_lead_is_said_to_be_one(storage: Storage, task: Task) -> None:
     assert found.command == "traube cluster FILE --model tfidf --method none/kmeans"
 
 
-def test_models_that_cannot_be_distinguished_are_tied_and_the_texts_that_would_separate_them_are_counted(
-    storage: Storage, task: Task
-) -> None:
+def test_of_a_tie_the_texts_that_would_decide_it_are_counted(storage: Storage, task: Task) -> None:
     found = scored(storage, task, {"bow": 0.1, "tfidf": 0.505, "lsa": 0.5}, noise=0.01)
     assert "comes first on mine" in found.answer and "is not significantly different from lsa (p = ." in found.answer
     assert len(found.details) == 2 and "ahead of lsa with none/kmeans by " in found.details[0]
@@ -72,7 +67,7 @@ def test_models_that_cannot_be_distinguished_are_tied_and_the_texts_that_would_s
     assert needed == pytest.approx(48 * (2.8 * lead.error / lead.difference) ** 2, abs=100)
 
 
-def test_what_is_as_good_and_cheaper_is_named_with_its_cost(storage: Storage, task: Task) -> None:
+def test_what_is_as_good_and_cheaper_is_named_with_its_seconds_or_money(storage: Storage, task: Task) -> None:
     found = scored(storage, task, {"bow": 0.1, "tfidf": 0.502, "lsa": 0.5}, noise=0.004)
     assert found.bargain == ""  # nothing was measured
     costs = {"tfidf with none/kmeans": 24.2, "lsa with none/kmeans": 2.0, "bow with none/kmeans": 0.1}
@@ -80,10 +75,6 @@ def test_what_is_as_good_and_cheaper_is_named_with_its_cost(storage: Storage, ta
         "lsa with none/kmeans is tied with it and 12 times cheaper: 2 s for 1,000 texts, not 24 s."
     )  # bow is cheaper still, but worse
     assert replace(found, seconds={**costs, "lsa with none/kmeans": 20.0}).bargain == ""
-
-
-def test_money_goes_before_seconds(storage: Storage, task: Task) -> None:
-    found = scored(storage, task, {"bow": 0.1, "tfidf": 0.502, "lsa": 0.5}, noise=0.004)
     costs = {"tfidf with none/kmeans": 2.0, "lsa with none/kmeans": 24.2, "bow with none/kmeans": 0.1}
     paid = replace(found, seconds=costs, money={"tfidf with none/kmeans": 0.0124})
     assert paid.bargain == "lsa with none/kmeans is tied with it and costs no money for 1,000 texts, not $0.012."

@@ -14,8 +14,8 @@ from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
 from traube._pipeline.record import Recorder, record
-from traube._reports.reproduce import Reproduction, reproduce
-from traube._storage import open_storage
+from traube._reports.reproduce import reproduce
+from traube._storage import Storage, open_storage
 from traube.models import load_model
 from traube.tasks.task import Task
 
@@ -23,52 +23,43 @@ OWN = Protocol(reducers=("pca",), clusterers=("minibatch_kmeans",), seeds=(1,))
 
 
 @pytest.fixture
-def home_(tmp_path: Path) -> Path:
-    return tmp_path / "work"
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path)
 
 
 @pytest.fixture
-def cell(home_: Path, tiny_task: Task) -> Cell:
-    storage = open_storage(home_)
+def cell(storage: Storage, tiny_task: Task) -> Cell:
     store_task(storage, tiny_task)
     (cell,) = cells(tiny_task, load_model("lsa"), OWN)
-    scores, assignments = evaluate_cells(tiny_task, load_model("lsa"), [cell], home_)
+    scores, assignments = evaluate_cells(tiny_task, load_model("lsa"), [cell], storage.folder)
     Recorder(storage).save_clusters(cell, assignments, 0.0)
     Recorder(storage).save_scores(cell, scores)
     return cell
 
 
-def again(folder: Path, cell_id: str) -> Reproduction:
-    return reproduce(open_storage(folder), {"own": OWN}, cell_id)
-
-
-def test_a_cell_is_equal_to_itself(home_: Path, cell: Cell) -> None:
-    found = again(home_, cell.cell_id[:8])
+def test_a_cell_is_equal_to_itself(storage: Storage, cell: Cell) -> None:
+    found = reproduce(storage, {"own": OWN}, cell.cell_id[:8])
     assert found.equal
     assert found.difference < 1e-9
     assert found.changed == []
 
 
-def test_a_wrong_score_and_a_wrong_cluster_are_found(home_: Path, cell: Cell, tiny_task: Task) -> None:
-    storage = open_storage(home_)
-    scores, assignments = (
-        storage.read_scores(storage.read_cells(), replicates=True),
-        storage.read_assignments(cell.cell_id),
-    )
+def test_a_wrong_score_and_a_wrong_cluster_are_found(storage: Storage, cell: Cell) -> None:
+    scores = storage.read_scores(storage.read_cells(), replicates=True)
+    assignments = storage.read_assignments(cell.cell_id)
     save_scored(storage, record(cell, "done"), scores.assign(value=scores["value"] + 0.01), assignments)
-    found = again(home_, cell.cell_id)
+    found = reproduce(storage, {"own": OWN}, cell.cell_id)
     assert not found.equal
     assert found.clusters_equal
     assert found.difference == pytest.approx(0.01)
     shuffled = np.random.default_rng(0).permutation(assignments["cluster"].to_numpy())
     save_scored(storage, record(cell, "done"), scores, assignments.assign(cluster=shuffled))
-    assert not again(home_, cell.cell_id).clusters_equal
+    assert not reproduce(storage, {"own": OWN}, cell.cell_id).clusters_equal
 
 
-def test_what_cannot_be_computed_again_is_refused(home_: Path, cell: Cell) -> None:
-    storage = open_storage(home_)
+def test_what_cannot_be_computed_again_is_refused(storage: Storage, cell: Cell) -> None:
     stored = storage.get_cell(cell.cell_id)
     assert stored is not None
     storage.save_cell(replace(stored, fingerprint="another"))
     with refused(Missing, cell.cell_id, "another"):
-        again(home_, cell.cell_id)
+        reproduce(storage, {"own": OWN}, cell.cell_id)

@@ -63,9 +63,7 @@ def test_the_lock_has_the_hashes_of_all_that_is_served() -> None:
 
 
 @pytest.mark.parametrize("is_locked", [True, False])
-def test_what_mlflow_stores_names_versions_and_no_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_locked: bool
-) -> None:
+def test_mlflow_stores_versions_and_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_locked: bool) -> None:
     monkeypatch.setattr(
         served_artifact, "pin_requirements", lambda *_: ["mlflow==3.17.2", "six==1.17.0", "torch==2.13.0"]
     )

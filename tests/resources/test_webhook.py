@@ -61,7 +61,7 @@ def test_a_message_is_posted_as_json(receive: Callable[..., Receiver]) -> None:
     assert receiver.received == [("/hook/secret?token=secret", {"text": "a run failed"})]
 
 
-def test_a_proxy_gets_nothing_that_is_meant_for_this_machine(
+def test_a_proxy_gets_nothing_for_this_machine(
     receive: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver, proxy = receive(), receive()
