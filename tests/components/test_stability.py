@@ -122,9 +122,7 @@ labelings = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers
 
 
 @given(labelings)
-def test_the_rand_index_is_scikit_learns_of_points_with_sizes(
-    points: list[tuple[int, int, int]],
-) -> None:
+def test_the_rand_index_is_scikit_learns_of_points_with_sizes(points: list[tuple[int, int, int]]) -> None:
     a, b, size = np.array(points).T
     expected = adjusted_rand_score(np.repeat(a, size), np.repeat(b, size))
     found = _compute_rand(np.stack([a, a]), np.stack([b, a]), size.astype(np.float64), 5)

@@ -93,9 +93,7 @@ def test_the_dictionaries_of_icu_know_the_words(code: str) -> None:
     assert word in split_words(text)
 
 
-def test_without_them_n_grams_of_characters_stand_for_words(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_them_n_grams_of_characters_stand_for_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "has_segmenter", lambda: False)
     assert split_words("新手机的电池") == ["新手", "手机", "机的", "的电", "电池"]
     assert split_words("スマートフォンの画面") == ["スマートフォン", "の画", "画面"]  # Katakana is a word as it is

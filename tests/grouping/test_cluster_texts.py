@@ -106,9 +106,7 @@ def test_texts_of_two_languages_have_the_stop_words_of_both() -> None:
     assert detect_languages(["a b", "🙂 🙂"]) == []  # too few letters to tell
 
 
-def test_terms_that_were_read_once_name_all_clusters_of_the_texts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_terms_that_were_read_once_name_all_clusters_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers are many clusterings of one list of texts, and reading takes almost all of the time."""
     reads: list[int] = []
     read = terms.find_terms

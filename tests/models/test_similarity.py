@@ -175,9 +175,7 @@ def test_absent_sentences_get_no_attention_but_as_the_papers_code_does_it(masked
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.integers(1, 7).flatmap(lambda n: arrays(np.float32, (n, n), elements=st.floats(-1e6, 1e6, width=32))),
-)
+@given(st.integers(1, 7).flatmap(lambda n: arrays(np.float32, (n, n), elements=st.floats(-1e6, 1e6, width=32))))
 def test_distances_always_are_distances(values: Any) -> None:
     alike = (values + values.T) / 2
     found = Given(alike).distances(np.zeros((len(alike), 1)))

@@ -118,9 +118,7 @@ def test_a_unit_of_work_is_handed_its_part_and_changes_no_registry(vectors: Vect
 
 
 @pytest.mark.usefixtures("registries")
-def test_one_failing_cell_says_where_and_stops_no_other(
-    results: Callable[..., dict[str, CellResult]],
-) -> None:
+def test_one_failing_cell_says_where_and_stops_no_other(results: Callable[..., dict[str, CellResult]]) -> None:
     class Odd(Exception):
         """Cannot be sent from process to process."""
 

@@ -158,9 +158,7 @@ def test_nothing_is_written_into_the_users_folders(tmp_path: Any, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_many_texts_umap_places_some_and_neighbors_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_many_texts_umap_places_some_and_neighbors_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traube._reports.placing.FITTED", 40)
     vectors = np.repeat(np.eye(2, 8, dtype=np.float32), 50, axis=0) + np.random.default_rng(0).normal(0, 0.01, (100, 8))
     placed = place_texts(vectors)

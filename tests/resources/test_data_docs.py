@@ -171,10 +171,7 @@ def test_forty_thousand_rows_that_are_all_wrong(docs: Path) -> None:
         {"split_set": "default", "split": "s", "level": "fine", "item": 0, "text_id": corpus["text_id"][0],
          "label": [f"l{i}" for i in range(n)], "query_id": None, "part": "test"}
     )  # fmt: skip
-    validations = (
-        validate_table(CARD, "corpus", corpus, corpus),
-        validate_table(CARD, "splits", splits, corpus),
-    )
+    validations = (validate_table(CARD, "corpus", corpus, corpus), validate_table(CARD, "splits", splits, corpus))
     findings = {f.check.name: f for validation in validations for f in validation.findings}
     for name in ("no_mojibake", "texts_unique", "items_valid", "class_sizes"):
         assert findings[name].offending == n

@@ -8,15 +8,7 @@ import pytest
 from tests.errors import refused
 from traube._core.errors import Missing
 from traube._storage import Storage, open_storage
-from traube.tasks.stored import (
-    complete_task,
-    get_card,
-    get_manifest,
-    read_ingested,
-    read_task,
-    save_corpus,
-    save_rows,
-)
+from traube.tasks.stored import complete_task, get_card, get_manifest, read_ingested, read_task, save_corpus, save_rows
 from traube.tasks.task import Task, index_texts
 
 

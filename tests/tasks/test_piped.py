@@ -82,8 +82,8 @@ def test_standard_input_is_a_file_called_so(monkeypatch: pytest.MonkeyPatch) -> 
     assert save_piped("-") == paths.generated_cards() / "stdin.csv"
 
 
-@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/random", "terminal"])
-def test_terminals_and_other_devices_are_refused_before_anything_is_read(device: str) -> None:
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/random", "/", "terminal"])
+def test_devices_folders_and_terminals_are_refused_before_anything_is_read(device: str) -> None:
     if device == "terminal":
         controlling, opened = os.openpty()
         os.close(controlling)
@@ -93,19 +93,11 @@ def test_terminals_and_other_devices_are_refused_before_anything_is_read(device:
         save_piped(name)
 
 
-def test_a_folder_is_no_pipe(tmp_path: Path) -> None:
-    with passed_on(os.open(tmp_path, os.O_RDONLY)) as name, refused(Inaccessible, name):
-        save_piped(name)
-
-
 def test_a_pipe_that_does_not_end_is_refused_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "LARGEST", 2**10)
     with passed_on(pipe_of(b"x" * 2**10)) as name:
         assert save_piped(name).stat().st_size == 2**10
-    with (
-        passed_on(pipe_of(b"x" * (2**10 + 1))) as name,
-        refused(TooLarge, name, "1 KiB"),
-    ):
+    with passed_on(pipe_of(b"x" * (2**10 + 1))) as name, refused(TooLarge, name, "1 KiB"):
         save_piped(name)
     assert {path.name for path in paths.generated_cards().iterdir()} == {f"pipe{name.rpartition('/')[2]}.txt"}
 

@@ -188,9 +188,7 @@ def test_a_mean_of_models_names_them_and_what_is_printed_wrong_is_said(measured:
     assert shown["umap/minibatch_kmeans"] == "(29.58; authors 32.93)"
 
 
-def test_a_model_for_german_that_is_not_the_papers_stands_alone(
-    measured: pd.DataFrame,
-) -> None:
+def test_a_model_for_german_that_is_not_the_papers_stands_alone(measured: pd.DataFrame) -> None:
     name = "multilingual_e5_small_q4"
     more = measured[measured["model"] == "gbert_base"].assign(model=name, measured=3.0)
     both = pd.concat([measured, more])

@@ -57,19 +57,14 @@ def test_the_reader_bears_what_is_no_xml(write_books: Callable[..., Path]) -> No
     assert (found.top, found.second) == (("Glaube & Ethik",), ("Erfahrung",))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    ["<book>\n<title>A</title>\n", "<book>\n<title>A</title>\n</book>\n"],
-)
+@pytest.mark.parametrize("wrong", ["<book>\n<title>A</title>\n", "<book>\n<title>A</title>\n</book>\n"])
 def test_a_broken_book_is_named_by_its_line(write_books: Callable[..., Path], wrong: str) -> None:
     path = write_books(book("Ganz", ("A", "B")), wrong)
     with refused(Malformed, "blurbs_dev.txt:7"):
         list(read_books(path))
 
 
-def test_the_papers_rule_keeps_one_top_genre_and_the_rarer_of_two_second_ones(
-    write_books: Callable[..., Path],
-) -> None:
+def test_the_papers_rule_keeps_one_top_genre_and_the_rarer_of_two_second_ones(write_books: Callable[..., Path]) -> None:
     path = write_books(
         book("oft", ("A", "häufig")),
         book("zwei", ("A", "häufig"), ("A", "selten")),

@@ -22,12 +22,9 @@ def test_at_most_twenty_short_rows_are_shown_of_all_that_are_counted() -> None:
     assert shown["row"].tolist() == [str(i) for i in range(20)]
     assert shown["text"].str.len().max() <= 120
     assert shown["text"].str.endswith("…").all()
-
-
-def test_a_text_that_just_fits_is_shown_whole() -> None:
     text = "Ã¼" + "x" * 118
-    result = check_corpus(corpus_of([text, text + "x"]))["no_mojibake"]
-    assert examples(result)["text"].tolist() == [text, text[:-1] + "…"]
+    just_fits = check_corpus(corpus_of([text, text + "x"]))["no_mojibake"]
+    assert examples(just_fits)["text"].tolist() == [text, text[:-1] + "…"]
 
 
 def test_the_only_row_is_all_of_the_rows_and_no_row_is_none_of_them() -> None:
@@ -42,12 +39,9 @@ def test_odd_characters_are_shown_and_stored() -> None:
     assert examples(result)["text"][0] == "\ufffd\ufffd[31m \ufffd Ã¼ \ufffd"
 
 
-def test_rows_are_numbered_by_position() -> None:
+def test_rows_are_numbered_by_position_whatever_the_index_and_other_columns_say() -> None:
     corpus = corpus_of(["gut und schön", "auch gut und schön", "x"]).set_index(pd.Index([7, 7, 3]))
     assert examples(check_corpus(corpus)["text_lengths"])["row"].tolist() == ["2"]
-
-
-def test_other_columns_do_not_matter() -> None:
     assert not failed(check_corpus(fruit()[0].assign(characters=0, row="x")))
 
 

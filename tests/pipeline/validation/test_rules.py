@@ -53,10 +53,11 @@ def test_bad_texts_are_found(texts: list[Any], check: set[str]) -> None:
         assert examples(results[name])["row"].tolist() == ["1"]
 
 
-def test_a_corpus_without_texts_fails() -> None:
+def test_tables_without_rows_fail() -> None:
     results = check_corpus(fruit()[0].head(0))
     assert failed(results) == {"texts_present"}
     assert "the table has rows: no, but 0" in results["texts_present"].broken
+    assert failed(check_splits(fruit()[1].head(0))) == {"items_valid"}
 
 
 def test_texts_and_ids_that_occur_twice_are_found() -> None:
@@ -102,10 +103,6 @@ def test_a_row_that_breaks_two_rules_counts_once() -> None:
     assert [fared for fared in result.rules.values() if fared != "holds"] == ["not in 1 row"] * 2
 
 
-def test_a_splits_table_without_rows_fails() -> None:
-    assert failed(check_splits(fruit()[1].head(0))) == {"items_valid"}
-
-
 FIRST = fruit()[1]["text_id"][0]  # of a text of split 0 with label a
 
 
@@ -133,15 +130,12 @@ def test_a_row_that_breaks_a_rule_is_found(
     assert set(examples(results[failing[0]])[column]) == shown
 
 
-def test_a_task_without_labels_passes() -> None:
+def test_a_task_without_labels_passes_unless_its_card_declares_classes() -> None:
     splits = fruit()[1]
     for nothing in (None, pd.array([None] * 13, dtype=TEXT)):
         assert not failed(check_splits(splits.assign(label=nothing)))
-
-
-def test_missing_labels_fail_where_the_card_declares_classes() -> None:
     card = TaskCard(name="fruit", declared=Declared(classes=(2, 9)))
-    assert failed(check_splits(fruit()[1].assign(label=None), card)) == {"labels_present"}
+    assert failed(check_splits(splits.assign(label=None), card)) == {"labels_present"}
 
 
 def test_a_split_with_one_class_is_found_and_shown_once() -> None:
