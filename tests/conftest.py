@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.servers import Postgres
     from tests.shared_workers import SharedWorkers
     from traube._pipeline.executors import Executor
+    from traube._storage import Storage
     from traube.models.transformer import Transformer
     from traube.tasks.task import Task
 
@@ -151,6 +152,14 @@ def two_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let executors have two processes, and this process's use them however few the texts are."""
     monkeypatch.setenv("TRAUBE_WORKERS", "2")
     monkeypatch.setattr("traube._pipeline.executors.processes.LITTLE", 0)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """An empty storage."""
+    from traube._storage import open_storage
+
+    return open_storage(tmp_path)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.components.test_by_distance import distances_of
 from tests.errors import Refusal, refused
 from traube._core.errors import TooFew
 from traube.components import DistanceView, VectorView, get_clusterer
@@ -50,10 +51,6 @@ def test_two_texts_and_equal_vectors_have_no_number_of_clusters(blobs):
 
 def choose_by_distance(distances, clusterer=AVERAGE, params=None, seed=0):
     return DistanceView(distances).choose_n_clusters(clusterer, clusterer.resolve(params), seed)
-
-
-def distances_of(vectors):
-    return np.linalg.norm(vectors[:, None] - vectors[None], axis=2)
 
 
 @pytest.mark.parametrize("clusterer", ["agglomerative_average", "agglomerative"])

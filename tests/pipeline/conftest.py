@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.made import cells_of
+from tests.made import cells_of, store_task
 from traube._pipeline.cluster import CellResult, cluster_cells
 from traube._pipeline.embed import embed_task
 from traube._pipeline.executors import ProcessExecutor
-from traube._storage import Storage, open_storage
+from traube._pipeline.workbench import Workbench
+from traube._storage import Storage
 from traube.models import Vectors, load_model
 from traube.tasks.task import Task
 
@@ -22,8 +23,11 @@ def in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return open_storage(tmp_path)
+def bench(tmp_path: Path, tiny_task: Task) -> Workbench:
+    """A workbench that has read the tiny task."""
+    bench = Workbench.at(tmp_path)
+    store_task(bench.storage, tiny_task)
+    return bench
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ from traube._storage import Storage, open_storage
 from traube.components import parse_method
 from traube.components.deep import DEEP
 from traube.models import Vectors, load_model
-from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.models.vectors import locate_matrix, open_matrix
 from traube.tasks.task import Task, make_task
@@ -35,11 +34,6 @@ OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
 SHORT = {"aecl": {"epochs": 6, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "order"}}
 Run = Callable[..., Iterator[CellResult]]
 AECL, KMEANS = parse_method("none/aecl", SHORT), parse_method("none/kmeans")
-
-
-@pytest.fixture(scope="module")
-def base(tiny_bert: Path) -> Transformer:
-    return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
 
 
 @pytest.fixture

@@ -59,11 +59,6 @@ class Counting:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(tmp_path)
-
-
-@pytest.fixture
 def cache(storage: Storage) -> EmbeddingCache:
     """The counting encoder's vectors, of all texts."""
     encode(storage, TEXTS)

@@ -23,7 +23,7 @@ from traube._pipeline.plan import Plan, cells
 from traube._pipeline.record import record
 from traube._pipeline.request import Request
 from traube._pipeline.survey import plan, plan_stored
-from traube._storage import Storage, open_storage
+from traube._storage import Storage
 from traube._storage.costs import save_cost
 from traube.components import CLUSTERERS, Method, parse_method
 from traube.models import load_model
@@ -32,11 +32,6 @@ from traube.tasks.stored import read_task
 from traube.tasks.task import make_task
 
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return open_storage(tmp_path)
 
 
 @pytest.fixture

@@ -213,11 +213,6 @@ def processes(name: str) -> list[psutil.Process]:
     return [p for p in psutil.process_iter(["cmdline"]) if f"ray::{name}" in "".join(p.info["cmdline"] or ())]
 
 
-@pytest.fixture(scope="module")
-def base(tiny_bert: Path) -> Transformer:
-    return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
-
-
 class Trained:
     """Return the results of trainings on a few texts."""
 

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.errors import refused
-from tests.made import store_task
 from traube._core.errors import Busy, Failed
 from traube._pipeline.evaluate import evaluate
 from traube._pipeline.events import Clustered
@@ -27,14 +25,6 @@ from traube.tasks.task import Stage, Task
 
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative", "hdbscan"), seeds=(1,))
 REQUEST = Request(["tiny"], ["bow"], "own", PROTOCOL)
-
-
-@pytest.fixture
-def bench(tiny_task: Task, tmp_path: Path) -> Workbench:
-    """A workbench whose store has read a task."""
-    bench = Workbench.at(tmp_path)
-    store_task(bench.storage, tiny_task)
-    return bench
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from traube._pipeline.plan import cells
 from traube._pipeline.record import Recorder
 from traube._reports.exchange import Imported, export_mteb, import_mteb, imported_results
 from traube._reports.mteb_results import Reason
-from traube._storage import Storage, open_storage
+from traube._storage import Storage
 from traube._storage.catalog import CELL, _encode
 from traube.models import load_model
 from traube.tasks.task import Task
@@ -24,11 +24,6 @@ from traube.tasks.task import Task
 OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(1, 2))
 METHOD = "none/minibatch_kmeans"
 REAL = Path(os.environ.get("TRAUBE_RAW", "")) / "tecb_de" / "mteb_results_clustering_de_20ng.jsonl.gz"
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return open_storage(tmp_path)
 
 
 @pytest.fixture

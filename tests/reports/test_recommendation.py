@@ -13,17 +13,12 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
 from traube._pipeline.record import record
 from traube._reports.recommendation import Recommendation, recommend
-from traube._storage import Storage, open_storage
+from traube._storage import Storage
 from traube.models import load_model
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 METRIC = "v_measure/noise_as_cluster"
 SEEDS = (1, 2, 3)
-
-
-@pytest.fixture
-def storage(tmp_path) -> Storage:
-    return open_storage(tmp_path)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A stored cell computed again: equal if nothing changed, and said so if it is not."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,16 +14,11 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
 from traube._pipeline.record import Recorder, record
 from traube._reports.reproduce import reproduce
-from traube._storage import Storage, open_storage
+from traube._storage import Storage
 from traube.models import load_model
 from traube.tasks.task import Task
 
 OWN = Protocol(reducers=("pca",), clusterers=("minibatch_kmeans",), seeds=(1,))
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return open_storage(tmp_path)
 
 
 @pytest.fixture

@@ -11,15 +11,6 @@ from traube.tasks.task import Task
 
 
 @pytest.fixture
-def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of cards."""
-    folder = tmp_path / "cards"
-    folder.mkdir()
-    monkeypatch.setenv("TRAUBE_CARDS", str(folder))
-    return folder
-
-
-@pytest.fixture
 def own_task(cards: Path) -> Callable[..., Task]:
     """Writes a data file and a five-line card, and loads the task."""
 

@@ -9,7 +9,7 @@ import pytest
 from tests.errors import refused
 from traube._core.errors import Missing
 from traube._pipeline.workbench import Workbench
-from traube.models import Model, ModelCard, model_of
+from traube.models.transformer import Transformer
 from traube.papers.qs3m.queries import embed_with_query
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
@@ -25,23 +25,18 @@ def task() -> Task:
     return Task(TaskCard(name="queried"), corpus, pd.concat(splits, ignore_index=True)).validate()
 
 
-@pytest.fixture
-def model(tiny_bert: Path) -> Model:
-    return model_of(ModelCard(name="tiny", model=str(tiny_bert)), "cpu")
-
-
-def test_a_text_has_another_vector_for_another_query(tmp_path: Path, task: Task, model: Model) -> None:
+def test_a_text_has_another_vector_for_another_query(tmp_path: Path, task: Task, base: Transformer) -> None:
     bench, splits = Workbench.at(tmp_path), list(task.test_splits())
-    one, two = embed_with_query(bench, task, splits, model)
-    assert np.allclose(one.load(), model.encode([f"star: {text}" for text in TEXTS]), atol=1e-6)
-    assert np.allclose(two.load(), model.encode([f"cat: {text}" for text in TEXTS]), atol=1e-6)
+    one, two = embed_with_query(bench, task, splits, base)
+    assert np.allclose(one.load(), base.encode([f"star: {text}" for text in TEXTS]), atol=1e-6)
+    assert np.allclose(two.load(), base.encode([f"cat: {text}" for text in TEXTS]), atol=1e-6)
     assert not np.allclose(one.load(), two.load(), atol=1e-3)
     rows = one.path.stat().st_size
-    embed_with_query(bench, task, splits, model)
+    embed_with_query(bench, task, splits, base)
     assert one.path.stat().st_size == rows  # what was encoded is not encoded again
 
 
-def test_a_split_without_a_query_is_one_clear_error(tmp_path: Path, tiny_task: Task, model: Model) -> None:
+def test_a_split_without_a_query_is_one_clear_error(tmp_path: Path, tiny_task: Task, base: Transformer) -> None:
     splits = list(tiny_task.test_splits())
     with refused(Missing, "early"):
-        embed_with_query(Workbench.at(tmp_path), tiny_task, splits, model)
+        embed_with_query(Workbench.at(tmp_path), tiny_task, splits, base)
