@@ -204,18 +204,13 @@ def test_groups_are_more_stable_than_halves_and_one_text_is_rated_too(blobs: Blo
 # layers
 
 
-def nested_blobs(seed: int = 0) -> Blobs:
+def test_layers_are_nested_and_find_what_lies_above_and_below() -> None:
     """3 x 3 x 3 groups of 20 texts: near ones of the second level, nearer ones of the third."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     coarse, middle, fine = (rng.normal(size=(count, 40)) for count in (3, 9, 27))
     gold = np.repeat(np.arange(27), 20)
     vectors = 4 * coarse[gold // 9] + 2.5 * middle[gold // 3] + 1.5 * fine[gold] + rng.normal(size=(540, 40)) * 0.4
-    return vectors.astype(np.float32), gold
-
-
-def test_layers_are_nested_and_find_what_lies_above_and_below() -> None:
-    vectors, gold = nested_blobs()
-    fitted = StableKMeans(9, random_state=0).fit(vectors)
+    fitted = StableKMeans(9, random_state=0).fit(vectors.astype(np.float32))
     assert adjusted_rand_score(gold // 3, fitted.labels_) > 0.98
     sizes = [int(layer.max()) + 1 for layer in fitted.layers_]
     assert sizes == sorted(set(sizes)) and any(layer is fitted.labels_ for layer in fitted.layers_)

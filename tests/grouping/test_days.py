@@ -53,18 +53,12 @@ def assign_all(storage: Storage, inbox: FolderOfTexts, load: Callable[[], Champi
         [*assign_days(storage, inbox, sorted(set(inbox.read(name)["day"])), [name], load)]
 
 
-def add_strange(folder: Path, day: int) -> None:
-    """Write a day on which most texts are of taxes and visas."""
-    texts = [f"{topic[i % 3]} {i}" for i in range(15) for topic in (TAXES, VISAS)]
-    frame = pd.DataFrame({"day": name_day(day), "text": texts})
-    write(folder / f"strange_{day}.csv", frame.to_csv(index=False))
-
-
 def test_a_day_on_something_else_drifts_and_a_usual_one_does_not(
     storage: Storage, folder: Path, tiny_task: Task, champion: Callable[[], Champion]
 ) -> None:
     inbox = fill(folder, tiny_task, range(32))
-    add_strange(folder, 32)
+    texts = [f"{topic[i % 3]} {i}" for i in range(15) for topic in (TAXES, VISAS)]
+    write(folder / "strange.csv", pd.DataFrame({"day": name_day(32), "text": texts}).to_csv(index=False))
     assign_all(storage, inbox, champion)
     early, usual, strange = (judge(storage, "tiny", name_day(day), champion) for day in (3, 30, 32))
     assert not early.drifts and early.p is None and not early.reference  # one of the days that others are compared with

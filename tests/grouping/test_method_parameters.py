@@ -28,11 +28,6 @@ class Built(BaseException):
         self.given = given
 
 
-def change_each(clusterer: Component) -> dict[str, Any]:
-    """Return another value for each parameter of a clusterer."""
-    return {name: change(clusterer, name, default) for name, default in clusterer.params.items()}
-
-
 def change(clusterer: Component, name: str, default: Any) -> Any:
     words = ("random", "elkan", "single", "leaf", "minibatch_kmeans", "cosine", "euclidean", "manhattan")
     for value in (not default,) if isinstance(default, bool) else (3, 0.3, 0.7, *words):
@@ -54,7 +49,7 @@ def changed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         raise Built(**given)
 
     monkeypatch.setitem(CLUSTERERS, request.param, replace(clusterer, build=build))
-    return request.param, change_each(clusterer)
+    return request.param, {name: change(clusterer, name, default) for name, default in clusterer.params.items()}
 
 
 def method_of(name: str) -> str:

@@ -29,13 +29,10 @@ def exchange(storage: Storage, tmp_path: Path) -> Exchange:
     def run(*nodes: str) -> dict[str, bytes]:
         for node in nodes:
             exchange_checkpoints(storage, tmp_path / node)
-        return {folder.name: (folder / "model.safetensors").read_bytes() for folder in folders(tmp_path / nodes[-1])}
+        folders = (path for path in (tmp_path / nodes[-1]).iterdir() if path.is_dir())
+        return {folder.name: (folder / "model.safetensors").read_bytes() for folder in folders}
 
     return run
-
-
-def folders(root: Path) -> list[Path]:
-    return [path for path in root.iterdir() if path.is_dir()]
 
 
 def write(folder: Path, weights: bytes) -> Path:

@@ -159,13 +159,10 @@ def test_a_similarity_may_link_into_its_checkpoint(tiny_bert: Path, tmp_path: Pa
     assert np.array_equal(TrainedSimilarity.at(folder).distances(X), expected)
     assert checkpoints.check(folder).kind == "pairwise"
     link_to(tmp_path / "outside")(folder / "kept")
-    for load in (lambda: TrainedSimilarity.at(folder), lambda: pinned(folder)):
+    card = ModelCard(name="pairs", kind="pairwise", model=str(folder))
+    for load in (lambda: TrainedSimilarity.at(folder), lambda: pin("key", card, "fingerprint", [])):
         assert "pairs/" in outcome(load)[1]
     assert "pairs/" in outcome(lambda: checkpoints.check(folder))[1]
-
-
-def pinned(folder: Path) -> ModelCard:
-    return pin("key", ModelCard(name="pairs", kind="pairwise", model=str(folder)), "fingerprint", [])
 
 
 def test_a_checkpoint_leads_into_no_other_one_and_is_one_by_a_link(tiny_bert: Path, home: Path) -> None:

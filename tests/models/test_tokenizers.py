@@ -300,13 +300,6 @@ def test_a_folder_with_such_a_tokenizer_is_refused(tiny_bert: Path, tmp_path: Pa
 # tokenizers that transformers builds of other files
 
 
-def without_tokenizer_json(folder: Path) -> Path:
-    words = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
-    (folder / "vocab.txt").write_text("\n".join(sorted(words, key=words.get)) + "\n")
-    (folder / "tokenizer.json").unlink()
-    return folder
-
-
 LOADERS: dict[str, Callable[[Path], object]] = {
     "encoder": vectors,
     "language model": lambda folder: load_language_model(folder, "masked"),
@@ -319,7 +312,10 @@ def test_a_tokenizer_of_other_files_is_tried_as_it_was_built(
 ) -> None:
     """As of sentencepiece's, whose maps of characters no list can judge before transformers has read them."""
     source = tiny_bert if loader == "encoder" else masked_model
-    folder = without_tokenizer_json(Path(shutil.copytree(source, tmp_path / "model")))
+    folder = Path(shutil.copytree(source, tmp_path / "model"))
+    words = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    (folder / "vocab.txt").write_text("\n".join(sorted(words, key=words.get)) + "\n")
+    (folder / "tokenizer.json").unlink()
     LOADERS[loader](folder)
     monkeypatch.setattr(tokenizers, "find_fault", lambda _held: "makes too much of a text")
     with refused(Unsafe, folder):

@@ -101,15 +101,6 @@ def test_an_entry_whose_cost_is_unknown_is_on_no_front() -> None:
     assert on_front(pd.Series([0.9, 0.1]), pd.Series([np.nan, 1.0])).tolist() == [False, True]
 
 
-def samples(*scores: tuple[float, ...]) -> list[Sample]:
-    """Samples with these scores by split, to which the texts do not matter."""
-    tables = [
-        pd.DataFrame({"cell_id": "c", "split": [f"s{i}" for i in range(len(s))], "level": "x", "value": s})
-        for s in scores
-    ]
-    return [Sample.of(with_replicates(table), seeded=False) for table in tables]
-
-
 @given(
     st.integers(1, 9).flatmap(
         lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n)
@@ -130,8 +121,12 @@ def test_a_bar_is_a_largest_set_of_models_of_which_no_two_differ(rows: list[list
 
 
 def standing_on(names: list[str], *scores: tuple[float, ...]) -> Standing:
-    """Return the standings of models by these scores of splits, the best first."""
-    found = samples(*scores)
+    """Return the standings of models by these scores of splits, the best first. The texts do not matter to them."""
+    tables = [
+        pd.DataFrame({"cell_id": "c", "split": [f"s{i}" for i in range(len(s))], "level": "x", "value": s})
+        for s in scores
+    ]
+    found = [Sample.of(with_replicates(table), seeded=False) for table in tables]
     return Standing((), tuple(found), compute_intervals(found), rank(names, found))
 
 

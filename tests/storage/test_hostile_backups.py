@@ -3,7 +3,7 @@
 import io
 import json
 import tarfile
-from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -85,12 +85,9 @@ def check_refused(archive: Path, home: Path) -> None:
     assert list_everything(home.parents[1]) == before
 
 
-def list_tricks() -> Iterator[tuple[str, str]]:
-    yield from ((place, "file") for place in PLACES)
-    yield from ((place, trick) for place in (*PLACES, *OWN_PLACES) for trick in TYPES)
-
-
-@pytest.mark.parametrize(("place", "trick"), list_tricks())
+@pytest.mark.parametrize(
+    ("place", "trick"), [*((place, "file") for place in PLACES), *product((*PLACES, *OWN_PLACES), TYPES)]
+)
 def test_a_place_that_no_backup_has_is_refused(sound: Path, tmp_path: Path, place: str, trick: str) -> None:
     kind, link = TYPES.get(trick, (tarfile.REGTYPE, ""))
     check_refused(add(sound, tmp_path / "x.tar", make_member(place, kind, link)), tmp_path / "in" / "data")

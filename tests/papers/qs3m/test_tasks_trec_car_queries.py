@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,16 +62,6 @@ def query_of(task: Task, split: Split) -> str:
     return task.texts[split.query]
 
 
-def everything(task: Task) -> Iterator[Split]:
-    """The splits of all parts."""
-    return replace(task, rows=task.splits.assign(part="test")).test_splits()
-
-
-def groups(splits: pd.DataFrame, texts: dict[str, str]) -> dict[str, list[str]]:
-    named = splits.assign(text=splits["text_id"].map(texts).str.removeprefix("Sun: "))
-    return {str(label): rows["text"].tolist() for label, rows in named.groupby("label", sort=False)}
-
-
 @pytest.mark.parametrize(
     ("task", "expected"),
     [
@@ -89,7 +79,9 @@ def test_passages_are_grouped_by_section_for_a_query(task: str, expected: dict[s
     for split_set, query in {"default": "Sun", "description": "Sun: a star"}.items():
         (split,) = loaded.test_splits(split_set)
         assert (split.split, query_of(loaded, split)) == ("Sun", query)
-        assert groups(loaded.splits[loaded.splits["split_set"] == split_set], texts) == expected
+        rows = loaded.splits[loaded.splits["split_set"] == split_set]
+        passages = rows["text_id"].map(texts).str.removeprefix("Sun: ")
+        assert passages.groupby(rows["label"], sort=False).agg(list).to_dict() == expected
 
 
 @pytest.mark.parametrize("level", ["flat", "hier"])
@@ -194,7 +186,8 @@ def test_the_real_sample(real_raw: RealRaw) -> None:
         gold = theirs.groupby("page", sort=False)[column].apply(lambda rows: pd.factorize(rows)[0].tolist())
         assert pages["label"].apply(lambda rows: pd.factorize(rows)[0].tolist()).to_dict() == gold.to_dict()
         assert all(query_of(task, split) == split.split for split in task.test_splits())
-        pairs = [all_pairs(split, separator="/") for split in everything(task)]
+        of_all_parts = replace(task, rows=task.splits.assign(part="test")).test_splits()
+        pairs = [all_pairs(split, separator="/") for split in of_all_parts]
         assert (sum(int(p.same.sum()) for p in pairs), sum(map(len, pairs))) == counts[level]
         coarse = load_task("car_test200_coarse").splits
         parts = coarse.drop_duplicates("split").set_index("split")["part"]
