@@ -1,15 +1,65 @@
 """Real servers on this machine, which a test can stop and start again."""
 
+import json
 import os
 import shutil
 import socket
 import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 PASSWORD = "sesame"
+
+
+@contextmanager
+def serve(answer: Callable[[BaseHTTPRequestHandler], object]) -> Iterator[str]:
+    """Answer whatever is requested from a web server on this machine; yields its URL, without a path."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer(self)
+
+        def do_POST(self) -> None:
+            answer(self)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def read_json(request: BaseHTTPRequestHandler) -> Any:
+    """Return what was posted."""
+    return json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+
+
+def respond(
+    request: BaseHTTPRequestHandler,
+    status: int = 200,
+    body: bytes = b"",
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Answer a request."""
+    request.send_response(status)
+    for name, value in headers.items():
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(body)
 
 
 class Postgres:

@@ -5,15 +5,18 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import Result
 
 from tests.cli.conftest import call
-from tests.errors import refused
+from tests.errors import check_names, refused
+from tests.servers import read_json, respond, serve
 from traube import cluster_texts
 from traube._core import settings
 from traube._core.errors import Invalid, Unsafe
@@ -33,12 +36,11 @@ TEXTS = [
 KEY = "sk-secret"
 
 
-class ChatServer(ThreadingHTTPServer):
+class ChatServer:
     """An endpoint that names bread Baking and all else Sailing, and remembers the prompts."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
+        self.url = ""
         self.questions: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.status, self.location, self.body = 200, "", ""
@@ -47,33 +49,18 @@ class ChatServer(ThreadingHTTPServer):
         self.reply: Callable[[str], str | None] = lambda prompt: "Baking" if "bread" in prompt else "Sailing"
         self.refuses: tuple[str, ...] = ()  # keys of a question
         self.waiting = threading.Event()
-        server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                server.headers.append(dict(self.headers))
-                question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.questions.append({"path": self.path, **question})
-                server.waiting.wait(server.seconds)
-                said = server.reply(question["messages"][0]["content"])
-                answer: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": said}}]}
-                body = server.body or json.dumps(answer | ({"usage": server.usage} if server.usage else {}))
-                with suppress(OSError):  # the client has not waited
-                    self.send_response(400 if {*server.refuses} & {*question} else server.status)
-                    if server.location:
-                        self.send_header("Location", server.location)
-                    self.end_headers()
-                    self.wfile.write(body.encode())
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        self.headers.append(dict(request.headers))
+        question = read_json(request)
+        self.questions.append({"path": request.path, **question})
+        self.waiting.wait(self.seconds)
+        said = self.reply(question["messages"][0]["content"])
+        answer: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": said}}]}
+        body = self.body or json.dumps(answer | ({"usage": self.usage} if self.usage else {}))
+        status = 400 if {*self.refuses} & {*question} else self.status
+        with suppress(OSError):  # the client has not waited
+            respond(request, status, body.encode(), {"Location": self.location} if self.location else {})
 
     @property
     def name(self) -> str:
@@ -85,24 +72,13 @@ class ChatServer(ThreadingHTTPServer):
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[[], ChatServer]]:
-    started: list[ChatServer] = []
-
-    def begin() -> ChatServer:
-        started.append(ChatServer())
-        return started[-1]
-
-    yield begin
-    for server in started:
-        server.waiting.set()
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture
-def server(start: Callable[[], ChatServer], monkeypatch: pytest.MonkeyPatch) -> ChatServer:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setenv("TRAUBE_NAME_KEY", "")
-    return start()
+    server = ChatServer()
+    with serve(server.answer) as address:
+        server.url = f"{address}/v1"
+        yield server
+        server.waiting.set()
 
 
 @pytest.fixture
@@ -167,10 +143,7 @@ def test_naming_stops_before_the_budget_is_exceeded(server: ChatServer, clusters
     one = count_tokens(max(clusters_prompts(clusters), key=len))
     named = clusters.name_clusters(server.name, budget=one + 20)
     assert len(named.names) == len(server.questions) == 1
-    assert named.naming_note == (
-        f"1 of 2 groups keep their key words as names: the budget of {one + 20} tokens does not reach for more "
-        "(name_budget, or --name-budget)"
-    )
+    assert check_names(named.naming_note, 1, 2, one + 20, "name_budget", "--name-budget")
     assert named.name(1) == clusters.name(1)
     assert count_tokens(server.prompts[0]) + server.questions[0]["max_tokens"] == one + 20
     # a name that was kept costs nothing, so that the same budget reaches for the next
@@ -194,14 +167,10 @@ def clusters_prompts(clusters: Clustering) -> list[str]:
     return requested
 
 
-def test_enough_budget_names_all(server: ChatServer, clusters: Clustering) -> None:
-    assert len(clusters.name_clusters(server.name, budget=1000).names) == 2
-
-
 def test_tokens_are_those_that_the_endpoint_counts(server: ChatServer, clusters: Clustering) -> None:
     server.usage = {"prompt_tokens": 900, "completion_tokens": 50, "total_tokens": 950}  # a model that thinks
     named = clusters.name_clusters(server.name, budget=1000)
-    assert len(named.names) == 1 and "the budget of 1000 tokens" in named.naming_note
+    assert len(named.names) == 1 and check_names(named.naming_note, 1000)
 
 
 def test_a_token_is_four_bytes() -> None:
@@ -220,20 +189,11 @@ def test_a_budget_is_a_whole_number(server: ChatServer, clusters: Clustering, bu
 def test_without_an_endpoint_key_words_stay(clusters: Clustering) -> None:
     named = clusters.name_clusters("http://127.0.0.1:9/v1#llama3.2")
     assert named.names == {} and named.name(0) == clusters.name(0)
-    assert named.naming_note == (
-        "2 of 2 groups keep their key words as names: http://127.0.0.1:9/v1 could not be reached "
-        "(ConnectionRefusedError): start the server, or check the address"
-    )
+    assert check_names(named.naming_note, 2, "http://127.0.0.1:9/v1", "ConnectionRefusedError")
 
 
 @pytest.mark.parametrize(
-    ("status", "advice"),
-    [
-        (500, "see what the server says, and try again"),
-        (401, "set TRAUBE_NAME_KEY to your key"),
-        (404, "check the address and the model's name"),
-        (429, "wait, and run the same again: the names so far are kept"),
-    ],
+    ("status", "advice"), [(500, "server"), (401, "TRAUBE_NAME_KEY"), (404, "name"), (429, "wait")]
 )
 def test_an_error_of_the_server_ends_the_asking(
     server: ChatServer, clusters: Clustering, status: int, advice: str
@@ -241,7 +201,7 @@ def test_an_error_of_the_server_ends_the_asking(
     server.status = status
     named = clusters.name_clusters(server.name)
     assert named.names == {} and len(server.questions) == 1
-    assert named.naming_note.endswith(f"/v1 answered with status {status}: {advice}")
+    assert check_names(named.naming_note, server.url, status, advice)
     server.status = 200
     assert len(clusters.name_clusters(server.name).names) == 2
 
@@ -252,33 +212,32 @@ def test_after_an_error_kept_names_are_still_given(server: ChatServer, clusters:
     first.unlink()
     server.status = 500
     named = clusters.name_clusters(server.name)
-    assert named.names == {1: "Sailing"} and named.naming_note.startswith("1 of 2 groups")
+    assert named.names == {1: "Sailing"} and check_names(named.naming_note, 1, 2)
 
 
 def test_a_server_that_does_not_answer_is_left(server: ChatServer, clusters: Clustering) -> None:
     server.seconds = 60
     named = clusters.name_clusters(ChatEndpoint(server.url, "llama3.2", seconds=0.1))
     assert named.names == {} and len(server.questions) == 1
-    assert "did not answer within 0.1 seconds: try again, or take a smaller model" in named.naming_note
+    assert check_names(named.naming_note, 0.1)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "no JSON",
-        "[]",
-        "{}",
-        '{"choices": []}',
-        '{"choices": [{"message": {"content": 7}}]}',
-        "[" * 100_000,
-        '{"choices": [{"message": {"content": "' + "x" * 2**20 + '"}}]}',
-    ],
-)
-def test_nonsense_is_no_name(server: ChatServer, clusters: Clustering, body: str) -> None:
-    server.body = body
+NONSENSE = {
+    "text": "no JSON",
+    "list": "[]",
+    "empty": "{}",
+    "no choices": '{"choices": []}',
+    "number": '{"choices": [{"message": {"content": 7}}]}',
+    "deep": "[" * 100_000,
+    "long": '{"choices": [{"message": {"content": "' + "x" * 2**20 + '"}}]}',
+}
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+def test_nonsense_is_no_name(server: ChatServer, clusters: Clustering, kind: str) -> None:
+    server.body = NONSENSE[kind]
     named = clusters.name_clusters(server.name)
-    assert named.names == {}
-    assert server.url in named.naming_note
+    assert named.names == {} and check_names(named.naming_note, server.url)
 
 
 @pytest.mark.parametrize("said", [None, "", "  \n ", "123", "---", "<think>bread or dough"])
@@ -287,19 +246,16 @@ def test_an_empty_answer_leaves_key_words_and_is_requested_again(
 ) -> None:
     server.reply = lambda prompt: said if "bread" in prompt else "Sailing"
     named = clusters.name_clusters(server.name)
-    assert named.names == {1: "Sailing"}
-    assert named.naming_note == "1 of 2 groups keep their key words as names: the model gave no name"
+    assert named.names == {1: "Sailing"} and check_names(named.naming_note, 1, 2)
 
 
-def test_a_redirect_is_not_followed(
-    server: ChatServer, clusters: Clustering, start: Callable[[], ChatServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_redirect_is_not_followed(server: ChatServer, clusters: Clustering, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAUBE_NAME_KEY", KEY)
-    elsewhere = start()
-    server.status, server.location = 307, elsewhere.url
-    named = clusters.name_clusters(server.name)
-    assert "answered with status 307: give the address that it redirects to" in named.naming_note
-    assert not elsewhere.questions
+    elsewhere = ChatServer()
+    with serve(elsewhere.answer) as url:
+        server.status, server.location = 307, url
+        named = clusters.name_clusters(server.name)
+    assert check_names(named.naming_note, 307) and not elsewhere.questions
 
 
 def test_the_names_so_far_are_kept_when_the_work_is_stopped(
@@ -418,19 +374,23 @@ def test_a_name_is_one_short_line_that_controls_nothing(
     assert clusters.name_clusters(server.name).name(0) == name
 
 
-def test_clusters_of_one_name_are_distinguished_by_a_key_word(server: ChatServer, clusters: Clustering) -> None:
-    server.reply = lambda prompt: "Things" if "bread" in prompt else "things"
-    words = {0: ["bread", "water"], 1: ["ship", "water"]}
-    named = Clustering(clusters.labels, clusters.distances, words, clusters.typical, None, texts=TEXTS)
-    assert named.name_clusters(server.name).names == {0: "Things (bread)", 1: "things (ship)"}
+LONG = "Water " * 10
 
 
-def test_clusters_of_one_name_and_the_same_words_have_their_numbers(server: ChatServer, clusters: Clustering) -> None:
-    server.reply = lambda prompt: "Water " * 10
-    words = {0: ["water"], 1: ["water"]}
-    found = Clustering(clusters.labels, clusters.distances, words, clusters.typical, None, texts=TEXTS)
-    names = found.name_clusters(server.name).names
-    assert [name[-4:] for name in names.values()] == [" (0)", " (1)"] and max(map(len, names.values())) <= 60
+@pytest.mark.parametrize(
+    ("said", "words", "names"),
+    [
+        (("Things", "things"), (["bread", "water"], ["ship", "water"]), ["Things (bread)", "things (ship)"]),
+        ((LONG, LONG), (["water"], ["water"]), [f"{LONG[:56].strip()} (0)", f"{LONG[:56].strip()} (1)"]),
+    ],
+    ids=["by a key word", "of the same words by their numbers"],
+)
+def test_clusters_of_one_name_are_distinguished(
+    server: ChatServer, clusters: Clustering, said: tuple[str, str], words: tuple[list[str], ...], names: list[str]
+) -> None:
+    server.reply = lambda prompt: said["bread" not in prompt]
+    found = replace(clusters, words=dict(enumerate(words)))
+    assert [*found.name_clusters(server.name).names.values()] == names
 
 
 def test_names_that_were_given_stay(server: ChatServer, clusters: Clustering, tmp_path: Path) -> None:
@@ -469,39 +429,46 @@ def notes(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_command_shows_names_and_writes_them(server: ChatServer, notes: Path) -> None:
-    command = ("cluster", str(notes), "-m", "tfidf", "-k", "2", "--name-with", server.name)
-    result = call(*command)
+@pytest.fixture
+def cluster(notes: Path, server: ChatServer) -> Callable[..., Result]:
+    """Cluster the notes by the command, with names of the server."""
+    return lambda *more: call("cluster", str(notes), "-m", "tfidf", "-k", "2", "--name-with", server.name, *more)
+
+
+def names_of(result: Result) -> set[str]:
+    return {group["name"] for group in json.loads(result.stdout)["groups"]}
+
+
+def test_the_command_shows_names_and_writes_them(
+    server: ChatServer, notes: Path, cluster: Callable[..., Result]
+) -> None:
+    result = cluster()
     assert result.exit_code == 0 and "Baking" in result.stdout and "Sailing" in result.stdout, result.output
     assert "Baking" in notes.with_name("notes.txt.clusters.html").read_text()
-    groups = json.loads(call(*command, "--json", "--no-report").stdout)["groups"]
-    assert {group["name"] for group in groups} == {"Baking", "Sailing"} and len(server.questions) == 2
+    assert names_of(cluster("--json", "--no-report")) == {"Baking", "Sailing"} and len(server.questions) == 2
     assert "Sailing" in notes.with_name("notes.txt.clusters.csv").read_text()
 
 
-def test_the_command_says_in_a_line_what_was_not_named_and_ends_well(server: ChatServer, notes: Path) -> None:
+def test_the_command_says_in_a_line_what_was_not_named_and_ends_well(
+    server: ChatServer, notes: Path, cluster: Callable[..., Result]
+) -> None:
     server.status = 500
-    command = ("cluster", str(notes), "-m", "tfidf", "-k", "2", "--no-report", "--json")
-    with_names = call(*command, "--name-with", server.name)
-    assert with_names.exit_code == 0
-    assert with_names.stderr.count("\n") == 1 and "note: 2 of 2 groups keep their key words" in with_names.stderr
-    assert with_names.stdout == call(*command).stdout
+    with_names = cluster("--no-report", "--json")
+    assert (with_names.exit_code, with_names.stderr.count("\n")) == (0, 1) and server.url in with_names.stderr
+    without = call("cluster", str(notes), "-m", "tfidf", "-k", "2", "--no-report", "--json")
+    assert with_names.stdout == without.stdout
 
 
-def test_the_command_takes_a_budget(server: ChatServer, notes: Path) -> None:
-    result = call(
-        "cluster", str(notes), "-m", "tfidf", "--name-with", server.name, "--name-budget", "10", "--no-report"
-    )
-    assert result.exit_code == 0 and not server.questions
-    assert "the budget of 10 tokens does not reach for more" in result.stderr
+def test_the_command_takes_a_budget(server: ChatServer, cluster: Callable[..., Result]) -> None:
+    result = cluster("--name-budget", "10", "--no-report")
+    assert result.exit_code == 0 and not server.questions and check_names(result.stderr, 10)
 
 
-def test_edits_win_over_names(server: ChatServer, notes: Path) -> None:
+def test_edits_win_over_names(notes: Path, cluster: Callable[..., Result]) -> None:
     edits = notes.with_name("groups.yaml")
     edits.write_text("edits:\n  - rename: Baking\n    to: Bread of mine\n")
-    command = ("cluster", str(notes), "-m", "tfidf", "-k", "2", "--no-report", "--json")
-    result = call(*command, "--name-with", server.name, "--groups", str(edits))
-    assert {group["name"] for group in json.loads(result.stdout)["groups"]} == {"Bread of mine", "Sailing"}
+    result = cluster("--no-report", "--json", "--groups", str(edits))
+    assert names_of(result) == {"Bread of mine", "Sailing"}
 
 
 def test_a_wrong_name_costs_no_work(notes: Path) -> None:
@@ -512,5 +479,5 @@ def test_a_wrong_name_costs_no_work(notes: Path) -> None:
 
 
 def test_cluster_texts_warns_of_what_was_not_named() -> None:
-    with pytest.warns(UserWarning, match="2 of 2 groups keep their key words as names: http://127.0.0.1:9/v1"):
+    with pytest.warns(UserWarning, match="http://127.0.0.1:9/v1"):
         cluster_texts(TEXTS, model="tfidf", n_clusters=2, name_with="http://127.0.0.1:9/v1#llama3.2")

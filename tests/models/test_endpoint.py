@@ -10,7 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from pydantic import ValidationError
 
 pytest.importorskip("openai")
 
-from tests.errors import refused
+from tests.errors import Refusal, check_names, refused
 from tests.made import store_task
+from tests.servers import read_json, respond, serve
 from traube._core import paths
 from traube._core.errors import (
     Failed,
@@ -65,6 +67,7 @@ class Server:
     """
 
     def __init__(self) -> None:
+        self.url = ""
         self.lie: Callable[[int, list[str]], Any] = lambda number, texts: None
         self.shift, self.tokens = 0.0, 1.0
         self.requests: list[dict[str, Any]] = []
@@ -84,7 +87,7 @@ class Server:
         return {"object": "list", "data": data, "model": "m", "usage": {"prompt_tokens": used, "total_tokens": used}}
 
     def respond(self, handler: BaseHTTPRequestHandler) -> None:
-        request = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        request = read_json(handler)
         texts = request["input"]
         with self.lock:
             self.requests.append(request)
@@ -109,12 +112,8 @@ class Server:
         elif answer is None:
             body = self.make(texts)
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        handler.send_response(status)
-        length = str(len(raw) + (1000 if isinstance(body, bytes) and body.endswith(b"cut") else 0))
-        for name, value in {"Content-Type": "application/json", "Content-Length": length, **headers}.items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(raw)
+        length = str(len(raw) + (1000 if raw.endswith(b"cut") else 0))
+        respond(handler, status, raw, {"Content-Type": "application/json", "Content-Length": length, **headers})
         if answer is None and texts != list(SENTENCES):
             with self.lock:
                 self.answered.update(texts)
@@ -122,35 +121,20 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    found = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.0"
-
-        def do_POST(self) -> None:
-            found.respond(self)
-
-        def log_message(self, *_: Any) -> None: ...
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.daemon_threads = True
-    found.url = f"http://127.0.0.1:{http.server_port}/v1"  # type: ignore[attr-defined]
-    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
     monkeypatch.setenv("TRAUBE_MODEL_KEY", KEY)
     monkeypatch.setattr(Endpoint, "seconds", 0.5)
     monkeypatch.setattr(Endpoint, "first_pause", 0.01)
     monkeypatch.setattr(endpoints, "SLOWEST", 1.5)
     monkeypatch.setattr(endpoints, "LARGEST", 100_000)
-    yield found
-    found.released.set()
-    http.shutdown()
-    http.server_close()
+    server = Server()
+    with serve(server.respond) as url:
+        server.url = f"{url}/v1"
+        yield server
+        server.released.set()
 
 
 def make(server: Server, **settings: Any) -> Endpoint:
-    card = ModelCard(name="m", kind="endpoint", url=server.url, model="m", **settings)  # type: ignore[attr-defined]
-    model = model_of(card)
+    model = model_of(ModelCard(name="m", kind="endpoint", url=server.url, model="m", **settings))
     assert isinstance(model, Endpoint)
     return model
 
@@ -195,63 +179,62 @@ def test_nothing_is_sent_beside_texts_and_key(server, monkeypatch):
 
 
 def change(server: Server, how: Callable[[dict[str, Any]], object]) -> Callable[[int, list[str]], Any]:
+    """A lie that makes a change to an honest answer, or bytes of it."""
+
     def lie(number: int, texts: list[str]) -> Any:
         answer = server.make(texts)
-        how(answer)
-        return answer
+        changed = how(answer)
+        return changed if isinstance(changed, bytes) else answer
 
     return lie
 
 
-LIES: dict[str, tuple[Callable[[Server], Callable[[int, list[str]], Any]], str, int]] = {
-    "429": (lambda s: lambda n, t: 429, (Unreachable, 429), 1 + endpoints.RETRIES),
-    "429 for an hour": (lambda s: lambda n, t: (429, {"Retry-After": "3600"}), (Failed, 3600), 1),
-    "500": (lambda s: lambda n, t: 500, (Unreachable, 500), 1 + endpoints.RETRIES),
-    "401": (lambda s: lambda n, t: 401, (Failed, "TRAUBE_MODEL_KEY"), 1),
-    "400": (lambda s: lambda n, t: 400, (Failed, 400), 1),
-    "redirect": (lambda s: lambda n, t: (302, {"Location": "https://example.org"}), (Failed, 302), 1),
-    "half": (
-        lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90] + b"cut",
-        (Unreachable,),
-        1 + endpoints.RETRIES,
-    ),
-    "no JSON": (lambda s: lambda n, t: b"<html>", (Malformed,), 1),
-    "half of the JSON": (lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90], (Malformed,), 1),
-    "another object": (lambda s: lambda n, t: {"error": KEY}, (Malformed,), 1),
-    "a list": (lambda s: lambda n, t: [1], (Malformed,), 1),
-    "fewer": (lambda s: change(s, lambda a: a["data"].pop()), (Malformed, 2, 3), 1),
-    "twice": (lambda s: change(s, lambda a: a["data"][0].update(index=1)), (Malformed,), 1),
-    "index": (lambda s: change(s, lambda a: a["data"][0].update(index=[0])), (Malformed,), 1),
-    "no index": (lambda s: change(s, lambda a: a["data"][0].pop("index")), (Malformed,), 1),
-    "no vector": (lambda s: change(s, lambda a: a["data"][0].pop("embedding")), (Malformed,), 1),
-    "no objects": (lambda s: change(s, lambda a: a.update(data=["a", 1, None])), (Malformed,), 1),
-    "another length": (lambda s: change(s, lambda a: [e["embedding"].pop() for e in a["data"]]), (Malformed, 7), 1),
-    "length": (lambda s: change(s, lambda a: a["data"][1]["embedding"].pop()), (Malformed,), 1),
-    "empty": (lambda s: change(s, lambda a: [e.update(embedding=[]) for e in a["data"]]), (Malformed,), 1),
-    "NaN": (
-        lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, float("nan"))),
-        (Malformed, "NaN"),
-        1,
-    ),
-    "huge": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, 1e300)), (Malformed,), 1),
-    "words": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, "x")), (Malformed,), 1),
-    "base64": (lambda s: change(s, lambda a: a["data"][1].update(embedding="AAA")), (Malformed,), 1),
-    "dribbling": (lambda s: lambda n, t: "dribble", (Unreachable,), 1 + endpoints.RETRIES_AFTER_TIMEOUT),
-    "endless": (lambda s: lambda n, t: b" " * 200_000, (TooLarge, 100_000), 1),
-    "packed": (lambda s: lambda n, t: (200, {"Content-Encoding": "gzip"}), (Malformed,), 1),
-    "hanging": (lambda s: lambda n, t: "hang", (Unreachable, "0.5"), 1 + endpoints.RETRIES_AFTER_TIMEOUT),
+def begin_vector(value: object) -> Callable[[dict[str, Any]], object]:
+    """Change the first number of the second vector."""
+    return lambda answer: answer["data"][1]["embedding"].__setitem__(0, value)
+
+
+# an answer, or a change of an honest one; how it is refused, and after how many requests
+LIES: dict[str, tuple[Any, Refusal, int]] = {
+    "429": (429, (Unreachable, 429), 1 + endpoints.RETRIES),
+    "429 for an hour": ((429, {"Retry-After": "3600"}), (Failed, 3600), 1),
+    "500": (500, (Unreachable, 500), 1 + endpoints.RETRIES),
+    "401": (401, (Failed, "TRAUBE_MODEL_KEY"), 1),
+    "400": (400, (Failed, 400), 1),
+    "redirect": ((302, {"Location": "https://example.org"}), (Failed, 302), 1),
+    "half": (lambda a: json.dumps(a).encode()[:90] + b"cut", (Unreachable,), 1 + endpoints.RETRIES),
+    "no JSON": (b"<html>", (Malformed,), 1),
+    "half of the JSON": (lambda a: json.dumps(a).encode()[:90], (Malformed,), 1),
+    "another object": ({"error": KEY}, (Malformed,), 1),
+    "a list": ([1], (Malformed,), 1),
+    "fewer": (lambda a: a["data"].pop(), (Malformed, 2, 3), 1),
+    "twice": (lambda a: a["data"][0].update(index=1), (Malformed,), 1),
+    "index": (lambda a: a["data"][0].update(index=[0]), (Malformed,), 1),
+    "no index": (lambda a: a["data"][0].pop("index"), (Malformed,), 1),
+    "no vector": (lambda a: a["data"][0].pop("embedding"), (Malformed,), 1),
+    "no objects": (lambda a: a.update(data=["a", 1, None]), (Malformed,), 1),
+    "another length": (lambda a: [e["embedding"].pop() for e in a["data"]], (Malformed, 7), 1),
+    "length": (lambda a: a["data"][1]["embedding"].pop(), (Malformed,), 1),
+    "empty": (lambda a: [e.update(embedding=[]) for e in a["data"]], (Malformed,), 1),
+    "NaN": (begin_vector(float("nan")), (Malformed, "NaN"), 1),
+    "huge": (begin_vector(1e300), (Malformed,), 1),
+    "words": (begin_vector("x"), (Malformed,), 1),
+    "base64": (lambda a: a["data"][1].update(embedding="AAA"), (Malformed,), 1),
+    "dribbling": ("dribble", (Unreachable,), 1 + endpoints.RETRIES_AFTER_TIMEOUT),
+    "endless": (b" " * 200_000, (TooLarge, 100_000), 1),
+    "packed": ((200, {"Content-Encoding": "gzip"}), (Malformed,), 1),
+    "hanging": ("hang", (Unreachable, "0.5"), 1 + endpoints.RETRIES_AFTER_TIMEOUT),
 }
 
 
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_is_one_line_in_bounded_time(name, server, caplog):
-    lie, refusal, tries = LIES[name]
-    server.lie, began = lie(server), time.monotonic()
+    answer, refusal, tries = LIES[name]
+    server.lie = change(server, answer) if callable(answer) else lambda number, texts: answer
+    began = time.monotonic()
     with refused(*refusal, server.url) as raised:
         make(server).encode(["one", "two", "three"])
-    line = str(raised.value)
-    assert "\n" not in line
-    assert KEY not in f"{line}{caplog.text}{raised.value.__cause__}"
+    assert KEY not in f"{raised.value}{caplog.text}{raised.value.__cause__}"
     assert len(server.sent) == tries
     assert time.monotonic() - began < 5
 
@@ -327,13 +310,11 @@ def test_an_answer_is_stored_before_the_next_one_is_taken(server):
     texts, stored, model, storage = texts_of(30), [], make(server, batch=10), open_storage(paths.home())
     model.fetch()
     cache = open_cache(storage, model)
-    embed(
-        texts,
-        model,
-        storage,
-        "",
-        Progress(done=lambda stage, n: stored.append(int((cache.find_rows(texts) >= 0).sum()))),
-    )
+
+    def note(stage: str, amount: int) -> None:
+        stored.append(int((cache.find_rows(texts) >= 0).sum()))
+
+    embed(texts, model, storage, "", Progress(done=note))
     assert stored == [0, 10, 20]
 
 
@@ -384,28 +365,25 @@ def test_a_model_that_changes_silently_is_another_one(server, caplog):
 
 def test_stored_vectors_need_no_server(server, caplog):
     found = encode(["a", "b"], make(server))
-    monkey = server.make
     server.make = lambda texts: {"error": 1}  # type: ignore[method-assign]
     np.testing.assert_array_equal(encode(["a", "b"], make(server)), found)
     assert "stored vectors are used, and nothing is sent" in caplog.text
     with refused(Failed, "m"):
         encode(["a", "c"], make(server))
     assert "c" not in server.answered
-    server.make = monkey  # type: ignore[method-assign]
 
 
-def test_the_probe_is_sent_once_a_run(server):
+def files_with_key(home: Path) -> list[Path]:
+    return [path for path in home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+
+
+def test_the_probe_is_sent_once_a_run_and_no_file_has_the_key(server, home):
+    server.lie = lambda number, texts: 429 if number == 1 else None
     with limit_spending():
         for text in "abc":
             encode([text], make(server))
     assert len(server.requests) - len(server.sent) == 1
-
-
-def test_no_key_is_in_any_file(server, home):
-    server.lie = lambda number, texts: 429 if number == 1 else None
-    encode(texts_of(20), make(server, batch=5))
-    for path in home.rglob("*"):
-        assert not path.is_file() or KEY.encode() not in path.read_bytes()
+    assert files_with_key(home) == []
 
 
 def test_names_and_cards(server, home, monkeypatch):
@@ -484,7 +462,7 @@ def test_texts_of_pairs_are_estimated_with_their_histories(server, home, tmp_pat
     store_task(storage, task)
     (line,) = describe_sending(storage, {"far": {"foods": make_pair_cells(Manifest.of(task), model)}})
     # a loaf, bread, a ship; what is it a loaf, what is it a ship
-    assert line.startswith(f"5 texts of about 16 tokens to {server.url}")  # type: ignore[attr-defined]
+    assert check_names(line, 5, 16, server.url)
     assert not server.requests
 
 
@@ -512,22 +490,16 @@ def test_the_command_says_what_it_sends_and_keeps_to_a_budget(server, home, tmp_
     monkeypatch.setenv("TRAUBE_CARDS", str(tmp_path))
     (tmp_path / "priced.yaml").write_text(f"kind: endpoint\nurl: {server.url}\nmodel: m\nprice: 1000\n")
     words = {"food": "bread dough oven", "space": "moon orbit star"}
-    rows = [
-        f"{word} number {i} is here,{topic}"
-        for topic, three in words.items()
-        for word in three.split()
-        for i in range(5)
-    ]
+    topics = [(word, topic) for topic, three in words.items() for word in three.split()]
+    rows = [f"{word} number {i} is here,{topic}" for word, topic in topics for i in range(5)]
     file = tmp_path / "texts.csv"
     file.write_text("\n".join(["text,topic", *rows]))
-    planned = call("run", str(file), "-m", "priced", "--dry-run")
-    assert planned.startswith("0") and not server.requests
-    small = call("run", str(file), "-m", "priced", "--method", "none/kmeans", "--budget", "0.1")
-    assert small.startswith("1") and "the budget of $0.10, of which $0.0" in small and "none was sent" in small
-    assert not server.sent
-    planned = call("run", str(file), "-m", "priced", "--dry-run")
-    assert "to send: 30 texts of about 1" in planned and f"to {server.url} (model m), about $0.1" in planned
-    done = call("run", str(file), "-m", "priced", "--method", "none/kmeans", "--seed", "1", "--budget", "1")
+    run = ("run", str(file), "-m", "priced")
+    assert call(*run, "--dry-run").startswith("0") and not server.requests
+    small = call(*run, "--method", "none/kmeans", "--budget", "0.1")
+    assert small.startswith("1") and "$0.10" in small and not server.sent
+    assert check_names(call(*run, "--dry-run"), 30, server.url, "$0.1")
+    done = call(*run, "--method", "none/kmeans", "--seed", "1", "--budget", "1")
     assert done.startswith("0") and "priced costs $" in done and "for 1,000 texts" in done
     assert set(server.answered.values()) == {1} and len(server.answered) == 30
     assert [message for message in caplog.messages if message.startswith("sending 30 texts of about 1")]
@@ -535,8 +507,7 @@ def test_the_command_says_what_it_sends_and_keeps_to_a_budget(server, home, tmp_
     assert re.search(r" paid .*\n.*\n.*priced .* \$\d\.\d\d ", shown) and "paid: what the endpoint cost" in shown
     assert call("cluster", str(file), "-m", "priced", "-k", "2", "--no-report").startswith("0")  # nothing is sent again
     assert set(server.answered.values()) == {1}
-    for path in home.rglob("*"):
-        assert not path.is_file() or KEY.encode() not in path.read_bytes()
+    assert files_with_key(home) == []
 
 
 @pytest.fixture

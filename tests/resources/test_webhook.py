@@ -1,58 +1,35 @@
 """Alerts go to https or to this machine, to nobody else, and their address is shown to nobody."""
 
-import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
 from resources.webhook import post
+from tests.servers import read_json, respond, serve
 
 
-class Receiver(HTTPServer):
+class Receiver:
     """A webhook on this machine, which remembers what it got and gives prepared answers."""
 
-    def __init__(self, status: int = 204, location: str = "") -> None:
+    def __init__(self, servers: ExitStack, status: int = 204, location: str = "") -> None:
         self.received: list[tuple[str, dict[str, Any]]] = []
-        receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.received.append((self.path, json.loads(body)))
-                self.send_response(status)
-                if location:
-                    self.send_header("Location", location)
-                self.end_headers()
+        def answer(request: BaseHTTPRequestHandler) -> None:
+            posted = read_json(request) if request.command == "POST" else {}
+            self.received.append((request.path, posted))
+            respond(request, status, headers={"Location": location} if location else {})
 
-            def do_GET(self) -> None:
-                receiver.received.append((self.path, {}))
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/hook/secret?token=secret"
+        self.address = servers.enter_context(serve(answer))
+        self.url = f"{self.address}/hook/secret?token=secret"
 
 
 @pytest.fixture
 def receive() -> Iterator[Callable[..., Receiver]]:
-    started: list[Receiver] = []
-
-    def start(*answer: Any) -> Receiver:
-        started.append(Receiver(*answer))
-        return started[-1]
-
-    yield start
-    for receiver in started:
-        receiver.shutdown()
-        receiver.server_close()
+    with ExitStack() as servers:
+        yield lambda *answer: Receiver(servers, *answer)
 
 
 def test_a_message_is_posted_as_json(receive: Callable[..., Receiver]) -> None:
@@ -65,7 +42,7 @@ def test_a_proxy_gets_nothing_for_this_machine(
     receive: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver, proxy = receive(), receive()
-    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+    monkeypatch.setenv("http_proxy", proxy.address)
     monkeypatch.setenv("no_proxy", "")
     assert post(receiver.url, {}) == ""
     assert receiver.received and not proxy.received
