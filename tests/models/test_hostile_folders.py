@@ -5,6 +5,7 @@ read by what users call, and the marks are looked for.
 """
 
 import json
+import os
 import pickle
 import shutil
 import threading
@@ -43,12 +44,17 @@ def test_the_pickles_of_these_tests_do_run_code(tmp_path: Path) -> None:
 # the folders
 
 
+def path_in(folder: Path, name: str) -> Path:
+    """Return the path of a file, in a folder that is there."""
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    return folder / name
+
+
 def edited(name: str, **values: Any) -> Attack:
     """Add keys to a JSON file, which need not be there."""
 
     def spoil(folder: Path, _mark: Path) -> None:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = path_in(folder, name)
         held = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps({**held, **values}))
 
@@ -59,8 +65,7 @@ def pickled(name: str, *, instead: bool) -> Attack:
     """Put a pickle beside the weights, or in their place."""
 
     def spoil(folder: Path, mark: Path) -> None:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = path_in(folder, name)
         with path.open("wb") as file:
             torch.save({"x": Mark(mark)}, file)
         if instead:
@@ -81,13 +86,7 @@ def indexed(name: str, file: str) -> Attack:
 
 def coded(name: str) -> Attack:
     """A module of Python."""
-
-    def spoil(folder: Path, mark: Path) -> None:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"open({str(mark)!r}, 'w')\n")
-
-    return spoil
+    return lambda folder, mark: path_in(folder, name).write_text(f"open({str(mark)!r}, 'w')\n")
 
 
 def both(*attacks: Attack) -> Attack:
@@ -98,12 +97,12 @@ def both(*attacks: Attack) -> Attack:
     return spoil
 
 
-def typed(kind: str, place: int = 0) -> Attack:
-    """Another class for a module."""
+def first_module(**values: str) -> Attack:
+    """Another class (`type`) or place (`path`) of the first module."""
 
     def spoil(folder: Path, _mark: Path) -> None:
         modules = json.loads((folder / "modules.json").read_text())
-        modules[place]["type"] = kind
+        modules[0].update(values)
         (folder / "modules.json").write_text(json.dumps(modules))
 
     return spoil
@@ -188,6 +187,13 @@ ARGUMENTS = (
     *("model_args", "model_kwargs", "tokenizer_args", "processor_kwargs", "config_args", "config_kwargs"),
     "processing_kwargs",
 )
+SETTINGS: dict[str, Any] = {
+    "tokenizer_name_or_path": "other",
+    "backend": "onnx",
+    "query_expansion": {},
+    "transformer_task": "retrieval",
+    "modality_config": {"text": {"method": "save_pretrained", "method_output_name": "x"}},
+}
 CONFIG: dict[str, Any] = {
     "transformers_weights": "adapter_model.bin",
     "auto_map": {"AutoModel": "code.Model"},
@@ -247,19 +253,18 @@ def attacks(kind: str) -> Iterator[tuple[str, Attack]]:
 def attacks_on_layout(kind: str) -> Iterator[tuple[str, Attack]]:
     """Pickles, indexes and code beside or instead of weights, and classes and paths in modules.json."""
     at = NETWORKS[kind]
-    places = {"modules": ("", "1_Pooling/", "2_Dense/", "3_LayerNorm/"), "router": ("", "0_Router/", at)}.get(
-        kind, (at,)
-    )
-    for place, name, instead in product(places, PICKLES, (True, False)):
-        yield f"{place}{name} {'for' if instead else 'beside'} weights", pickled(f"{place}{name}", instead=instead)
-    for place, index in product(places, ("pytorch_model.bin.index.json", "model.safetensors.index.json")):
-        yield f"{place}{index}", indexed(f"{place}{index}", "weights.dat")
-    for place, name in product(places, ("modeling.py", "__init__.py", "code.py", "custom_generate/generate.py")):
-        yield f"{place}{name}", coded(f"{place}{name}")
+    others = {"modules": ("1_Pooling/", "2_Dense/", "3_LayerNorm/"), "router": ("0_Router/", at)}
+    for there in ("", *others.get(kind, ())):
+        for name, instead in product(PICKLES, (True, False)):
+            yield f"{there}{name} {'for' if instead else 'beside'} weights", pickled(f"{there}{name}", instead=instead)
+        for index in ("pytorch_model.bin.index.json", "model.safetensors.index.json"):
+            yield f"{there}{index}", indexed(f"{there}{index}", "weights.dat")
+        for name in ("modeling.py", "__init__.py", "code.py", "custom_generate/generate.py"):
+            yield f"{there}{name}", coded(f"{there}{name}")
     for kind_of_class in CLASSES if kind != "plain" else ():
-        yield f"modules.json: {kind_of_class}", both(typed(kind_of_class), coded("code.py"))
+        yield f"modules.json: {kind_of_class}", both(first_module(type=kind_of_class), coded("code.py"))
     for path in ("..", "/etc", "a/../..", "0_Router/../..", "./x", "x\\..", ".\n") if kind != "plain" else ():
-        yield f"modules.json: path {path}", moved(path)
+        yield f"modules.json: path {path}", first_module(path=path)
 
 
 def attacks_on_settings(at: str) -> Iterator[tuple[str, Attack]]:
@@ -269,27 +274,15 @@ def attacks_on_settings(at: str) -> Iterator[tuple[str, Attack]]:
     for name, argument in product(allowed.TRANSFORMER_SETTINGS[:2], ARGUMENTS):
         for key, value in UNSAFE.items() if name == allowed.TRANSFORMER_SETTINGS[0] else [*UNSAFE.items()][:3]:
             yield f"{name}: {argument}: {key}", both(pickle_here, edited(f"{at}{name}", **{argument: {key: value}}))
-    unsafe = {
-        "tokenizer_name_or_path": "other",
-        "backend": "onnx",
-        "query_expansion": {},
-        "transformer_task": "retrieval",
-    }
-    unsafe["modality_config"] = {"text": {"method": "save_pretrained", "method_output_name": "x"}}
-    for key, value in unsafe.items():
+    for key, value in SETTINGS.items():
         yield f"settings: {key}", edited(f"{at}sentence_bert_config.json", **{key: value})
+    code = coded(f"{at}code.py")
     for key, value in CONFIG.items():
-        yield (
-            f"config.json: {key}",
-            both(other_weights, coded(f"{at}code.py"), edited(f"{at}config.json", **{key: value})),
-        )
+        yield f"config.json: {key}", both(other_weights, code, edited(f"{at}config.json", **{key: value}))
     for key, value in TOKENIZER.items():
-        yield (
-            f"tokenizer_config.json: {key}",
-            both(coded(f"{at}code.py"), edited(f"{at}tokenizer_config.json", **{key: value})),
-        )
+        yield f"tokenizer_config.json: {key}", both(code, edited(f"{at}tokenizer_config.json", **{key: value}))
     for name in ("adapter_config.json", "processor_config.json", "preprocessor_config.json", "video.json"):
-        yield name, both(coded(f"{at}code.py"), edited(f"{at}{name}", auto_map={"AutoProcessor": "code.P"}))
+        yield name, both(code, edited(f"{at}{name}", auto_map={"AutoProcessor": "code.P"}))
     yield "tokenizer.json: key", edited(f"{at}tokenizer.json", code="x")
     yield "tokenizer.json: deep key", edited(f"{at}tokenizer.json", normalizer={"type": "Sequence", "code": "x"})
     yield "special_tokens_map.json", edited(f"{at}special_tokens_map.json", code={"content": "x"})
@@ -327,22 +320,17 @@ def is_never_opened(kind: str, name: str) -> bool:
     )
 
 
-def moved(path: str) -> Attack:
-    def spoil(folder: Path, _mark: Path) -> None:
-        modules = json.loads((folder / "modules.json").read_text())
-        modules[0]["path"] = path
-        (folder / "modules.json").write_text(json.dumps(modules))
-
-    return spoil
-
-
 def twice(path: Path) -> str:
     """A key twice: readers differ in which they take."""
     return path.read_text().rstrip().removesuffix("}") + ', "model_type": "timm_wrapper"}'
 
 
+def model(folder: Path) -> Model:
+    return Model(ModelCard(name="case", model=str(folder)), "cpu")
+
+
 def vectors(folder: Path) -> np.ndarray:
-    return Model(ModelCard(name="case", model=str(folder)), "cpu").encode(TEXTS)
+    return model(folder).encode(TEXTS)
 
 
 def outcome(load: Callable[[], Any]) -> tuple[Any, str]:
@@ -361,7 +349,7 @@ def mark_slow(kind: str) -> Any:
     return pytest.param(kind, marks=pytest.mark.slow) if kind in ("modules", "router") else kind
 
 
-@pytest.mark.parametrize("kind", map(mark_slow, SOUND))
+@pytest.mark.parametrize("kind", [mark_slow(kind) for kind in SOUND])
 def test_no_folder_runs_code_and_each_is_refused_in_a_line_or_gives_the_vectors_of_its_safetensors(
     tiny_bert: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -388,19 +376,19 @@ def test_what_is_let_through_gives_sentence_transformers_vectors(tiny_bert: Path
 def test_the_tensors_in_memory_are_those_of_the_hashed_files(tiny_bert: Path, tmp_path: Path, kind: str) -> None:
     """A pickle beside them, of the same names and other values, changes neither vectors nor fingerprint."""
     folder = SOUND[kind](tiny_bert, tmp_path / "sound")
-    model = Model(ModelCard(name="case", model=str(folder)), "cpu")
+    before = model(folder)
     hashed = [path for path in VettedFolder.at(folder).files if path.suffix == ".safetensors"]
     kept = {value.numpy().tobytes() for path in hashed for value in load_file(path).values()}
-    loaded = {name: value.numpy().tobytes() for name, value in model.network.state_dict().items()}
+    loaded = {name: value.numpy().tobytes() for name, value in before.network.state_dict().items()}
     assert loaded and all(value in kept for value in loaded.values())
-    before = model.fingerprint, model.encode(TEXTS)
+    expected = before.encode(TEXTS)
     for path in hashed:
         torch.save({k: v + 1 for k, v in load_file(path).items()}, path.with_name("pytorch_model.bin"))
-    after = Model(ModelCard(name="case", model=str(folder)), "cpu")
-    assert after.fingerprint == before[0] and np.array_equal(after.encode(TEXTS), before[1])
+    after = model(folder)
+    assert after.fingerprint == before.fingerprint and np.array_equal(after.encode(TEXTS), expected)
     weights = load_file(hashed[0])
     save_file({name: value + 1 for name, value in weights.items()}, hashed[0], {"format": "pt"})
-    assert Model(ModelCard(name="case", model=str(folder)), "cpu").fingerprint != before[0]
+    assert model(folder).fingerprint != before.fingerprint
 
 
 @pytest.mark.parametrize("kind", ["plain", "modules", "router"])
@@ -475,38 +463,34 @@ def test_no_language_model_runs_code(tiny_bert: Path, tmp_path: Path) -> None:
     assert {f"config.json: {key}" for key in CONFIG} - {"config.json: auto_map"} <= set(refused)
 
 
-@pytest.mark.parametrize(
-    "fault", ["none", "renamed", "one", "more", "reshaped", "torn", "empty", "config", "vocabulary"]
-)
+TENSOR = "transformer.h.0.attn.c_attn.weight"
+BROKEN_WEIGHTS: dict[str, Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]] = {
+    "none": lambda weights: {},
+    "renamed": lambda weights: {f"net.{name}": value for name, value in weights.items()},
+    "one is gone": lambda weights: {name: value for name, value in weights.items() if name != TENSOR},
+    "one more": lambda weights: {**weights, "transformer.h.7.x": torch.zeros(1)},
+    "reshaped": lambda weights: {**weights, TENSOR: torch.zeros(3, 3)},
+}
+BROKEN_FILES: dict[str, Callable[[Path], object]] = {
+    "torn": lambda folder: os.truncate(folder / "model.safetensors", 200),
+    "empty": lambda folder: os.truncate(folder / "model.safetensors", 0),
+    "config": lambda folder: (folder / "config.json").write_text("{"),
+    "vocabulary": lambda folder: (folder / "tokenizer.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("fault", [*BROKEN_WEIGHTS, *BROKEN_FILES])
 def test_a_broken_language_model_names_no_groups_from_random_weights(
     tiny_bert: Path, tmp_path: Path, fault: str
 ) -> None:
     folder = causal(tiny_bert, tmp_path / "model")
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    name = "transformer.h.0.attn.c_attn.weight"
-    match fault:
-        case "none":
-            save_file({}, path, {"format": "pt"})
-        case "renamed":
-            save_file({f"net.{key}": value for key, value in weights.items()}, path, {"format": "pt"})
-        case "one":
-            save_file({key: value for key, value in weights.items() if key != name}, path, {"format": "pt"})
-        case "more":
-            save_file({**weights, "transformer.h.7.x": torch.zeros(1)}, path, {"format": "pt"})
-        case "reshaped":
-            save_file({**weights, name: torch.zeros(3, 3)}, path, {"format": "pt"})
-        case "torn":
-            path.write_bytes(path.read_bytes()[:200])
-        case "empty":
-            path.write_bytes(b"")
-        case "config":
-            (folder / "config.json").write_text("{")
-        case "vocabulary":
-            (folder / "tokenizer.json").unlink()
-    with pytest.raises(TraubeError) as error:
-        CausalModel.load(str(folder), local=True)
-    assert "\n" not in str(error.value) and str(folder) in str(error.value)
+    weights = folder / "model.safetensors"
+    if fault in BROKEN_WEIGHTS:
+        save_file(BROKEN_WEIGHTS[fault](load_file(weights)), weights, {"format": "pt"})
+    else:
+        BROKEN_FILES[fault](folder)
+    _, error = outcome(lambda: CausalModel.load(str(folder), local=True))
+    assert "\n" not in error and str(folder) in error
 
 
 def test_a_template_of_a_language_model_is_never_run(tiny_bert: Path, tmp_path: Path) -> None:
@@ -622,7 +606,7 @@ def test_other_threads_go_on_unpickling_and_new_ones_do_not(tmp_path: Path) -> N
 def test_a_card_that_names_a_folder_elsewhere(tiny_bert: Path, tmp_path: Path, home: Path) -> None:
     folder = with_modules(tiny_bert, tmp_path / "elsewhere")
     both(
-        typed("sentence_transformers.sparse_encoder.modules.MLMTransformer"),
+        first_module(type="sentence_transformers.sparse_encoder.modules.MLMTransformer"),
         pickled("pytorch_model.bin", instead=False),
         edited("sentence_bert_config.json", model_args={"use_safetensors": False, "weights_only": False}),
     )(folder, tmp_path / "MARK")
@@ -651,31 +635,28 @@ def test_two_modules_never_share_a_file(tiny_bert: Path, tmp_path: Path) -> None
 
 def test_weights_that_are_overwritten_later_change_nothing_in_memory(tiny_bert: Path, tmp_path: Path) -> None:
     folder = plain(tiny_bert, tmp_path / "model")
-    model = Model(ModelCard(name="case", model=str(folder)), "cpu")
-    before = model.encode(TEXTS)
+    loaded = model(folder)
+    before = loaded.encode(TEXTS)
     path = folder / "model.safetensors"
     with path.open("r+b") as file:  # in place, as a training might
         file.seek(path.stat().st_size // 2)
         file.write(bytes(path.stat().st_size // 2))
-    assert np.array_equal(model.encode(TEXTS), before)
+    assert np.array_equal(loaded.encode(TEXTS), before)
 
 
+FIRST, SECOND = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+DOUBLED = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
 PANICS: dict[str, Any] = {
     "charsmap": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA/w=="}},
     "template": {
         "post_processor": {
             "type": "TemplateProcessing",
-            "single": [{"Sequence": {"id": "B", "type_id": 0}}],
-            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+            "single": [SECOND],
+            "pair": [FIRST, SECOND],
             "special_tokens": {},
         }
     },
-    "growth": {
-        "normalizer": {
-            "type": "Sequence",
-            "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 34,
-        }
-    },
+    "growth": {"normalizer": {"type": "Sequence", "normalizers": [DOUBLED] * 34}},
 }
 
 
@@ -694,7 +675,7 @@ def test_a_tokenizer_that_panics_or_grows_is_one_line(
 
 @pytest.mark.parametrize("spoilt", [{"chunk_size_feed_forward": 7}, {"vocab_size": 5}])
 def test_a_configuration_with_which_texts_fail_is_one_line(
-    tiny_bert: Path, tmp_path: Path, spoilt: dict[str, Any]
+    tiny_bert: Path, tmp_path: Path, spoilt: dict[str, int]
 ) -> None:
     folder = plain(tiny_bert, tmp_path / "model")
     edited("config.json", **spoilt)(folder, tmp_path)
@@ -749,5 +730,5 @@ def test_what_well_known_models_say_is_let_through(tiny_bert: Path, tmp_path: Pa
 def test_a_static_model_in_the_folder_itself_may_say_so_with_a_dot(tiny_bert: Path, tmp_path: Path) -> None:
     folder = static(tiny_bert, tmp_path / "model")
     expected = vectors(folder)
-    moved(".")(folder, tmp_path)
+    first_module(path=".")(folder, tmp_path)
     assert np.array_equal(vectors(folder), expected)

@@ -50,14 +50,8 @@ def model(folder: Path, **card: Any) -> Model:
 def saved(folder: Path, modules: list[Any], prompt: str | None = None, truncate_dim: int | None = None) -> Path:
     from sentence_transformers import SentenceTransformer
 
-    prompts = {"cluster": prompt} if prompt else None
-    network = SentenceTransformer(
-        modules=modules,
-        device="cpu",
-        prompts=prompts,
-        default_prompt_name="cluster" if prompt else None,
-        truncate_dim=truncate_dim,
-    )
+    prompts = {"prompts": {"cluster": prompt}, "default_prompt_name": "cluster"} if prompt else {}
+    network = SentenceTransformer(modules=modules, device="cpu", truncate_dim=truncate_dim, **prompts)
     network.save(str(folder), create_model_card=False)
     return folder
 
@@ -68,44 +62,31 @@ def after(kind: str, dimensions: int) -> list[Any]:
     return [make_module(*module) for module in modules]
 
 
-@pytest.mark.parametrize(("pooling", "prompt", "include_prompt", "truncate_dim", "rest"), CASES)
+def bare(tiny_bert: Path, **pooling: Any) -> list[Any]:
+    """An encoder and its pooling."""
+    return [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32, **pooling)]
+
+
+@pytest.mark.parametrize(("pooling", "prompt", "include", "cut", "rest"), CASES)
 def test_a_folder_gives_sentence_transformers_vectors(
-    tiny_bert: Path,
-    tmp_path: Path,
-    pooling: str,
-    prompt: str | None,
-    include_prompt: bool,
-    truncate_dim: int | None,
-    rest: str,
+    tiny_bert: Path, tmp_path: Path, pooling: str, prompt: str | None, include: bool, cut: int | None, rest: str
 ) -> None:
-    body = make_module("Transformer", str(tiny_bert))
-    pooled = make_module("Pooling", 32, pooling_mode=pooling, include_prompt=include_prompt)
-    folder = saved(tmp_path / "model", [body, pooled, *after(rest, 32)], prompt, truncate_dim)
+    modules = [*bare(tiny_bert, pooling_mode=pooling, include_prompt=include), *after(rest, 32)]
+    folder = saved(tmp_path / "model", modules, prompt, cut)
     found = model(folder).encode(TEXTS)
-    assert found.shape[1] == (truncate_dim or (16 if rest == "dense" else 32))
+    assert found.shape[1] == (cut or (16 if rest == "dense" else 32))
     assert np.array_equal(found, peer(folder, TEXTS))
 
 
 def test_the_matrix_can_fail(tiny_bert: Path, tmp_path: Path) -> None:
     """The settings that the matrix varies do change vectors, so equality is no matter of course."""
-    kinds = {
-        "bare": (None, True, None),
-        "prompt": (PROMPT, True, None),
-        "left out": (PROMPT, False, None),
-        "cut": (None, True, 8),
-    }
-    found = {
-        name: model(
-            saved(
-                tmp_path / name,
-                [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32, include_prompt=include)],
-                prompt,
-                cut,
-            )
-        ).encode(TEXTS)
-        for name, (prompt, include, cut) in kinds.items()
-    }
-    assert len({values.tobytes() for values in found.values()}) == len(kinds)
+    found = set()
+    for i, (prompt, include, cut) in enumerate(
+        [(None, True, None), (PROMPT, True, None), (PROMPT, False, None), (None, True, 8)]
+    ):
+        folder = saved(tmp_path / str(i), bare(tiny_bert, include_prompt=include), prompt, cut)
+        found.add(model(folder).encode(TEXTS).tobytes())
+    assert len(found) == 4
 
 
 def old_layout(tiny_bert: Path, folder: Path) -> Path:
@@ -133,25 +114,16 @@ def tiny_t5(tiny_bert: Path, folder: Path) -> Path:
     config = T5Config(vocab_size=size, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, pad_token_id=0)
     T5EncoderModel(config).save_pretrained(folder / "body")
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder / "body")
-    return saved(
-        folder / "model",
-        [
-            make_module("Transformer", str(folder / "body")),
-            make_module("Pooling", 32),
-            make_module("Dense", 32, 16, bias=False),
-            make_module("Normalize"),
-        ],
-        PROMPT,
-    )
+    ends = [make_module("Dense", 32, 16, bias=False), make_module("Normalize")]
+    return saved(folder / "model", [*bare(folder / "body"), *ends], PROMPT)
 
 
 def static(tiny_bert: Path, folder: Path) -> Path:
     from transformers import AutoTokenizer
 
     torch.manual_seed(0)
-    return saved(
-        folder, [make_module("StaticEmbedding", AutoTokenizer.from_pretrained(tiny_bert), embedding_dim=24)], PROMPT, 8
-    )
+    module = make_module("StaticEmbedding", AutoTokenizer.from_pretrained(tiny_bert), embedding_dim=24)
+    return saved(folder, [module], PROMPT, 8)
 
 
 def causal(tiny_bert: Path, folder: Path) -> Path:
@@ -198,16 +170,16 @@ def test_a_static_model_is_a_checkpoint_like_any_other(tiny_bert: Path, home: Pa
 
 
 def test_a_card_may_say_another_prompt_or_none(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = saved(tmp_path / "model", [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32)], PROMPT)
-    bare = saved(tmp_path / "bare", [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32)])
-    assert np.array_equal(model(folder, prompt="").encode(TEXTS), peer(bare, TEXTS))
+    folder = saved(tmp_path / "model", bare(tiny_bert), PROMPT)
+    without = saved(tmp_path / "without", bare(tiny_bert))
+    assert np.array_equal(model(folder, prompt="").encode(TEXTS), peer(without, TEXTS))
     assert model(folder, prompt="").fingerprint != model(folder).fingerprint
-    assert np.array_equal(model(bare, prompt=PROMPT).encode(TEXTS), peer(folder, TEXTS))
+    assert np.array_equal(model(without, prompt=PROMPT).encode(TEXTS), peer(folder, TEXTS))
 
 
 @pytest.mark.parametrize("kind", ["SparseEncoder", "CrossEncoder"])
 def test_what_gives_no_dense_vector_of_a_text_is_refused(tiny_bert: Path, tmp_path: Path, kind: str) -> None:
-    folder = saved(tmp_path / "model", [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32)])
+    folder = saved(tmp_path / "model", bare(tiny_bert))
     path = folder / "config_sentence_transformers.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": kind}))
     with refused(Malformed, kind):
@@ -244,15 +216,8 @@ def files_of(folder: Path) -> Iterator[str]:
 def test_documents_and_what_is_never_opened_are_not_part_of_it(tiny_bert: Path, tmp_path: Path) -> None:
     folder = old_layout(tiny_bert, tmp_path / "model")
     before = list(files_of(folder))
-    for name in (
-        "README.md",
-        "LICENSE",
-        "onnx/model.onnx",
-        "pytorch_model.bin.bak",
-        ".cache/x.json",
-        "checkpoint.json",
-        "train.py",
-    ):
+    documents = ("README.md", "LICENSE", "checkpoint.json", "train.py")
+    for name in (*documents, "onnx/model.onnx", "pytorch_model.bin.bak", ".cache/x.json"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("x")
     assert list(files_of(folder)) == before
@@ -264,37 +229,18 @@ def test_the_hub_downloads_what_is_hashed() -> None:
     """One list: huggingface_hub's own filter agrees with ours."""
     from huggingface_hub.utils import filter_repo_objects
 
-    names = [
-        "config.json",
-        "0_Transformer/vocab.txt",
-        "2_Dense/config.json",
-        "spiece.model",
-        "1_Dense/model.safetensors",
-        "tokenizer.model",
-        "x/y/merges.txt",
-    ]
-    others = [
-        "README.md",
-        "pytorch_model.bin",
-        "onnx/model.onnx",
-        "onnx/config.json",
-        "tf_model.h5",
-        "modeling.py",
-        ".gitattributes",
-        "pytorch_model.bin.index.json",
-        "weights.dat",
-        "chat_template.jinja",
-    ]
-    assert list(filter_repo_objects(names + others, **FILTER)) == names
+    settings = ["config.json", "2_Dense/config.json"]
+    vocabularies = ["0_Transformer/vocab.txt", "spiece.model", "tokenizer.model", "x/y/merges.txt"]
+    names = [*settings, "1_Dense/model.safetensors", *vocabularies]
+    pickles = ["pytorch_model.bin", "pytorch_model.bin.index.json", "weights.dat"]
+    formats = ["onnx/model.onnx", "onnx/config.json", "tf_model.h5"]
+    others = ["README.md", "modeling.py", ".gitattributes", "chat_template.jinja"]
+    assert list(filter_repo_objects([*names, *pickles, *formats, *others], **FILTER)) == names
 
 
-def test_a_folder_without_a_vocabulary_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
-    (folder / "tokenizer.json").unlink()  # tokenizer_config.json stays
-    with refused(Missing, "tokenizer.json"):
-        model(folder).encode(TEXTS)
+def test_a_folder_without_a_vocabulary_where_it_is_looked_for_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
     folder = old_layout(tiny_bert, tmp_path / "old")
-    (folder / "0_Transformer" / "tokenizer.json").rename(folder / "tokenizer.json")  # not where it is looked for
+    (folder / "0_Transformer" / "tokenizer.json").rename(folder / "tokenizer.json")  # tokenizer_config.json stays
     with refused(Missing, "0_Transformer/tokenizer.json"):
         model(folder).encode(TEXTS)
 
