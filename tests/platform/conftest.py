@@ -88,6 +88,15 @@ def evaluate_tick(definition: Any, context: Any) -> Any:
         return definition(context)
 
 
+def metadata_of(launcher: DagsterLauncher, *key: str) -> dict[str, Any]:
+    """Return what an asset's last materialization says, by name."""
+    import dagster as dg
+
+    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(key))
+    assert event is not None and event.asset_materialization is not None
+    return {name: entry.value for name, entry in event.asset_materialization.metadata.items()}
+
+
 @pytest.fixture(autouse=True)
 def closed_instances() -> Iterator[None]:
     """Fail a test that leaves an instance of Dagster open, in place of one that comes after it."""
@@ -161,8 +170,8 @@ def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Homes to begin with, made once for all workers.
 
-    `new` has its databases, `read` the data of `words`, `evaluated` its scores by bag of words, and
-    `published` all that is made of them.
+    `new` has its databases, `read` the data of `words`, `evaluated` its scores by bag of words, `published` all that is
+    made of them, and `challenged` the best of the rest beside the champion.
     """
     from operations.launch import DagsterLauncher
     from resources.experiment import connect, default_uri
@@ -189,6 +198,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "read": lambda: launcher.datasets(["words"]),
                 "evaluated": lambda: launcher.evaluate("bow", ["words"], requested),
                 "published": launcher.publish,
+                "challenged": launcher.publish,
             }
             for name, step in steps.items():
                 assert step() == []

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pandas as pd
@@ -27,8 +28,10 @@ from assets.complete import STORED
 from operations.children import ensure_alone
 from operations.launch import DagsterLauncher, WithoutUnwritten, align
 from operations.servers import with_pages
-from resources.experiment import MLFLOW_PAGES, connect, default_uri
+from resources.experiment import MLFLOW_PAGES, default_uri
 from resources.registry import RegistryResource
+from resources.tracking import TrackingResource
+from resources.untracked import find_untracked
 from sensors.lost_runs import (
     PID,
     STARTED,
@@ -39,7 +42,7 @@ from sensors.lost_runs import (
     tag_process,
 )
 from tests.made import damage_blob
-from tests.platform.conftest import word_rows, write_task
+from tests.platform.conftest import metadata_of, word_rows, write_task
 from traube._core import paths
 from traube._core.progress import SILENT
 from traube._pipeline.params import load_params
@@ -61,6 +64,16 @@ MakeRequest = Callable[..., Request]
 
 def read(launcher: DagsterLauncher, *tasks: str) -> list[str]:
     return launcher.datasets(list(tasks))
+
+
+def tracked_runs(condition: str = "") -> list[Any]:
+    """The runs of MLflow that meet a condition."""
+    experiment = TrackingResource().connect()
+    return [*experiment.client.search_runs([experiment.id], condition)]
+
+
+def fail(*_: object, **_more: object) -> None:
+    raise OSError("connection lost")
 
 
 @pytest.mark.slow
@@ -130,16 +143,14 @@ def test_the_link_to_a_tasks_page_leads_there_after_a_command(launcher: DagsterL
 def test_the_link_to_a_run_of_mlflow_leads_to_wherever_that_is_now(
     launcher: DagsterLauncher, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
-    assert event is not None and event.asset_materialization is not None
-    link = str(event.asset_materialization.metadata["mlflow"].value)
+    link = metadata_of(launcher, "words", "scores")["mlflow"]
     with TestClient(with_pages(Starlette(), home), follow_redirects=False) as user:
         for port in ("5000", "5157"):
             monkeypatch.setenv("TRAUBE_MLFLOW_PORT", port)
             page = user.get(link).headers["location"]
             assert page.startswith(f"http://127.0.0.1:{port}/#/experiments/")
         run_id = page.partition("?")[0].rpartition("/")[2]
-        assert connect(default_uri()).client.get_run(run_id).data.tags["traube.task"] == "words"
+        assert TrackingResource().connect().client.get_run(run_id).data.tags["traube.task"] == "words"
         assert user.get(f"{MLFLOW_PAGES}/experiments/1/runs/..%2F").status_code == 404
 
 
@@ -152,13 +163,10 @@ def test_every_column_of_a_table_says_what_it_means(launcher: DagsterLauncher) -
         ("regressions",): REGRESSIONS_COLUMNS,
     }
     for key, columns in meanings.items():
-        event = launcher.instance.get_latest_materialization_event(dg.AssetKey(key))
-        assert event is not None and event.asset_materialization is not None
-        schema = event.asset_materialization.metadata["dagster/column_schema"].value
-        assert isinstance(schema, dg.TableSchema)
-        assert {column.name: column.description for column in schema.columns} == columns
-        assert event.asset_materialization.metadata["dagster/row_count"].value >= 0
-        assert key[1:] != ("corpus",) or "fruit" in str(event.asset_materialization.metadata["preview"].value)
+        metadata = metadata_of(launcher, *key)
+        assert {column.name: column.description for column in metadata["dagster/column_schema"].columns} == columns
+        assert metadata["dagster/row_count"] >= 0
+    assert "fruit" in metadata_of(launcher, "words", "corpus")["preview"]
 
 
 def test_what_stops_nothing_is_noted(launcher: DagsterLauncher, cards: Path) -> None:
@@ -264,9 +272,7 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: DagsterLauncher, r
     for name in ("shape", "finite", "not_collapsed"):
         key = dg.AssetCheckKey(dg.AssetKey(["words", "embeddings"]), name)
         record = launcher.instance.get_latest_asset_check_evaluation_record(key)
-        assert record is not None
-        assert record.event is not None
-        assert record.event.dagster_event is not None
+        assert record and record.event and record.event.dagster_event
         assert record.event.dagster_event.asset_check_evaluation_data.passed
 
 
@@ -275,22 +281,14 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: DagsterLauncher, r
 def test_scores_are_tracked_once_however_often_they_are_logged(
     launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mlflow import MlflowClient
-
-    from resources.experiment import default_uri
-
     for name in ("MLFLOW", "DAGSTER"):  # where others see the pages
         monkeypatch.setenv(f"TRAUBE_{name}_UI", f"https://{name.lower()}.example.org/")
     requested = request_for(["words"], ["bow"])
     for _ in range(2):
         launcher.evaluate("bow", ["words"], requested)
-    client = MlflowClient(default_uri())
-    experiment = client.get_experiment_by_name("traube")
-    runs = client.search_runs([experiment.experiment_id])
-    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    assert len(parents) == 1
+    runs = tracked_runs()
+    (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
     assert len(runs) == 1 + 5  # and one for each method
-    parent = parents[0]
     assert parent.info.status == "FINISHED"
     assert parent.data.tags["traube.model"] == "bow"
     assert launcher.instance.get_run_by_id(parent.data.tags["dagster.run_id"]) is not None
@@ -300,11 +298,12 @@ def test_scores_are_tracked_once_however_often_they_are_logged(
         assert re.fullmatch(r"[0-9a-f]{40}", parent.data.tags["mlflow.source.git.commit"])
     assert not {"fingerprint", "data_version", "code_version"} & parent.data.params.keys()  # no axes of a comparison
     assert parent.info.start_time < parent.info.end_time < time.time() * 1000  # when cells were computed
-    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    experiment = TrackingResource().connect()
+    kind = experiment.client.get_experiment(experiment.id).tags["mlflow.experimentKind"]
+    assert kind == "custom_model_development"
     child = next(run for run in runs if run.info.run_name == "none/agglomerative")
     assert 0 <= child.data.metrics["topic/v_measure/noise_as_cluster"] <= 1
-    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
-    link = str(event.asset_materialization.metadata["mlflow"].value)
+    link = metadata_of(launcher, "words", "scores")["mlflow"]
     assert link.startswith("https://mlflow.example.org/#/") and link.endswith("?workflowType=machine_learning")
     assert parent.info.run_id in link and parent.data.tags["traube.page"].startswith("https://dagster.example.org/")
 
@@ -315,21 +314,15 @@ def test_a_map_is_shown_by_dagster_and_by_mlflow(launcher: DagsterLauncher, card
     import mlflow
 
     from resources.artifacts import log_artifacts
-    from resources.experiment import default_uri
-    from resources.tracking import TrackingResource
     from traube._reports.tables import leaderboard
 
     by_umap = "    reducers: [umap]\n    clusterers: [minibatch_kmeans]\n    parameters: {umap: {n_epochs: 5}}\n"
     paths.params().write_text(f"protocol: tiny\ntasks: [words]\nmodels: [bow]\nprotocols:\n  tiny:\n{by_umap}")
     requested = Request(["words"], ["bow"], "tiny", load_params().chosen("tiny"))
     assert launcher.evaluate("bow", ["words"], requested) == []
-    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
-    assert event is not None and event.asset_materialization is not None
-    assert "data:image/png;base64" in str(event.asset_materialization.metadata["map"].value)
-    tracking = TrackingResource()
-    log_artifacts(tracking, leaderboard(storage), storage)
-    experiment = tracking.connect()
-    (run,) = experiment.client.search_runs([experiment.id], "tags.`traube.kind` = 'task'")
+    assert "data:image/png;base64" in metadata_of(launcher, "words", "scores")["map"]
+    log_artifacts(TrackingResource(), leaderboard(storage), storage)
+    (run,) = tracked_runs("tags.`traube.kind` = 'task'")
     kept = Path(mlflow.artifacts.download_artifacts(run_id=run.info.run_id, tracking_uri=default_uri()))
     assert (kept / "map.png").read_bytes().startswith(b"\x89PNG")
 
@@ -339,24 +332,18 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(
     launcher: DagsterLauncher, request_for: MakeRequest
 ) -> None:
     """`traube run --method M --seed 5` once replaced MLflow's and Dagster's best score of the model."""
-    from mlflow import MlflowClient
-
-    from resources.experiment import default_uri
-
     requested = request_for(["words"], ["bow"])
-    client = MlflowClient(default_uri())
-    experiment = client.get_experiment_by_name("traube").experiment_id
-    before = {run.info.run_id: run.data for run in client.search_runs([experiment])}
+    before = {run.info.run_id: run.data for run in tracked_runs()}
 
     def best() -> dict[str, object]:
-        event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
-        return {k: v.value for k, v in event.asset_materialization.metadata.items() if k.startswith("best_")}
+        metadata = metadata_of(launcher, "words", "scores")
+        return {name: value for name, value in metadata.items() if name.startswith("best_")}
 
     was = best()
     method = parse_method("none/minibatch_kmeans")
     launcher.evaluate("bow", ["words"], dataclasses.replace(requested, methods=[method], seeds=[5]))
     assert was and best() == was
-    after = {run.info.run_id: run.data for run in client.search_runs([experiment])}
+    after = {run.info.run_id: run.data for run in tracked_runs()}
     assert all(
         after[name].metrics == data.metrics and after[name].params == data.params for name, data in before.items()
     )
@@ -367,33 +354,18 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(
 
 @pytest.mark.slow
 @pytest.mark.begin_with("read")
-def test_a_tracking_server_that_is_down_loses_no_score(
-    launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage, tmp_path: Path, monkeypatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
-    assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
-    assert (storage.read_cells()["status"] == "done").sum() == 5
-
-
-@pytest.mark.slow
-@pytest.mark.begin_with("read")
 def test_scores_that_a_tracking_server_missed_are_tracked_by_the_next_run(
-    traube: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    traube: Callable[..., Result], storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mlflow import MlflowClient
-
-    from resources.experiment import default_uri
-
     (tmp_path / "file").touch()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
     traube("run")
+    assert (storage.read_cells()["status"] == "done").sum() == 5
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     again = traube("run")
     assert "Reporting bow on words to MLflow" in again.output
-    client = MlflowClient(default_uri())
-    experiment = client.get_experiment_by_name("traube")
-    runs = [run.info.run_name for run in client.search_runs([experiment.experiment_id])]
-    assert len([name for name in runs if not name.startswith("serve ")]) == 1 + 5
+    names = [run.info.run_name for run in tracked_runs()]
+    assert len([name for name in names if not name.startswith("serve ")]) == 1 + 5
     assert "Nothing is missing" in traube("run").output
 
 
@@ -402,9 +374,6 @@ def test_scores_that_a_tracking_server_missed_are_tracked_by_the_next_run(
 def test_who_is_killed_between_storing_and_telling_leaves_a_note(
     launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from resources.tracking import TrackingResource
-    from resources.untracked import find_untracked
-
     requested = request_for(["words"], ["bow"])
     with monkeypatch.context() as killed:
         killed.setattr(TrackingResource, "log_all", lambda *_: {})  # as if the process had ended here
@@ -420,11 +389,8 @@ def test_who_is_killed_between_storing_and_telling_leaves_a_note(
 def test_the_doctor_finds_what_contradicts_the_leaderboard_and_it_or_a_run_mends_it(
     traube: Callable[..., Result],
 ) -> None:
-    from resources.tracking import TrackingResource
-
-    experiment = TrackingResource().connect()
-    client = experiment.client
-    (run,) = client.search_runs([experiment.id], "tags.`traube.kind` = 'task'")
+    client = TrackingResource().connect().client
+    (run,) = tracked_runs("tags.`traube.kind` = 'task'")
     traube("run")
     assert "other scores" not in traube("doctor").output
     was = run.data.metrics["best/topic"]
@@ -447,16 +413,13 @@ def test_scores_are_reported_again_if_only_some_of_them_were(
     launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The protocol's own scores once counted as reported if those of another seed were."""
-    from resources.tracking import TrackingResource
-    from resources.untracked import find_untracked
-
     log = TrackingResource.log
 
     def fail_for_protocol(
         self: TrackingResource, *given: object, own_choice: bool, **more: float
     ) -> dict[str, dg.MetadataValue]:
         if not own_choice:
-            raise OSError("connection lost")
+            fail()
         return log(self, *given, own_choice=own_choice, **more)
 
     requested = request_for(["words"], ["bow"])
@@ -471,12 +434,6 @@ def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
     launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, any report of a model on a task counted for all of its scores."""
-    from resources.tracking import TrackingResource
-    from resources.untracked import find_untracked
-
-    def fail(*_: object, **_kwargs: object) -> None:
-        raise OSError("connection lost")
-
     with paths.params().open("a") as file:
         file.write("  other:\n    reducers: [none]\n    clusterers: [agglomerative]\n")
     requested = request_for(["words"], ["bow"])
@@ -487,9 +444,7 @@ def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
             launcher.evaluate("bow", ["words"], request)
     launcher.evaluate("bow", ["words"], requested)
     assert find_untracked(requested) == {} and find_untracked(other) == {"bow": ["words"]}
-    experiment = TrackingResource().connect()
-    client = experiment.client
-    assert "words x bow, own choice" in {run.info.run_name for run in client.search_runs([experiment.id])}
+    assert "words x bow, own choice" in {run.info.run_name for run in tracked_runs()}
 
 
 @pytest.mark.begin_with("read")
@@ -515,57 +470,48 @@ def test_two_leaderboards_at_once_lose_no_row(
     assert len(pd.read_parquet(storage.get_table_path("leaderboard.parquet"))) == 6
 
 
-def test_a_run_whose_process_is_gone_is_ended(launcher: DagsterLauncher) -> None:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    job = launcher.definitions.resolve_job_def("publish")
-    for pid in (process.pid, os.getpid()):
-        import psutil
+GONE = {PID: str(os.getpid()), STARTED: "0.00"}  # another process had this id
 
-        started = psutil.Process().create_time() if pid == os.getpid() else 0.0
-        run = launcher.instance.create_run_for_job(job, tags={PID: str(pid), STARTED: f"{started:.2f}"})
-        launcher.instance.handle_new_event(
-            dg.EventLogEntry(
-                error_info=None, level="debug", user_message="", run_id=run.run_id, timestamp=0.0, step_key=None,
-                job_name="publish",
-                dagster_event=dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "publish"),
-            )
-        )  # fmt: skip
-    assert len(end_lost_runs(launcher.instance)) == 1
+
+def create_run(launcher: DagsterLauncher, **tags: str) -> dg.DagsterRun:
+    return launcher.instance.create_run_for_job(launcher.definitions.resolve_job_def("publish"), tags=tags)
+
+
+def status_of(launcher: DagsterLauncher, run: dg.DagsterRun) -> str | None:
+    found = launcher.instance.get_run_by_id(run.run_id)
+    return found and found.status.name
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+def test_a_run_whose_process_is_gone_is_ended(launcher: DagsterLauncher, is_started: bool) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    lost = [create_run(launcher, **GONE), create_run(launcher, **GONE | {PID: str(ended.pid)})]
+    living = create_run(launcher, **tag_process())
+    for run in [*lost, living] if is_started else []:
+        start = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "publish")
+        launcher.instance.report_dagster_event(start, run.run_id)
+    assert {*end_lost_runs(launcher.instance)} == {run.run_id for run in lost}
     assert end_lost_runs(launcher.instance) == []
 
 
-def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: DagsterLauncher) -> None:
-    job = launcher.definitions.resolve_job_def("publish")
-    gone = {PID: str(os.getpid()), STARTED: "0.00"}  # another process had this id
-    lost = launcher.instance.create_run_for_job(job, tags=gone)
-    launcher.instance.create_run_for_job(job, tags=tag_process())
-    assert end_lost_runs(launcher.instance) == [lost.run_id]
-
-
 def test_what_the_end_of_the_servers_cuts_off_is_canceled_and_other_runs_are_not(launcher: DagsterLauncher) -> None:
-    job = launcher.definitions.resolve_job_def("publish")
-    gone = launcher.instance.create_run_for_job(job, tags={PID: str(os.getpid()), STARTED: "0.00"})
-    never_started = launcher.instance.create_run_for_job(job)
-    ours = launcher.instance.create_run_for_job(job, tags=tag_process())
+    gone, never_started = create_run(launcher, **GONE), create_run(launcher)
+    ours = create_run(launcher, **tag_process())
     assert set(cancel_cut_off_runs(launcher.instance)) == {gone.run_id, never_started.run_id}
-    statuses = {run.run_id: run.status for run in launcher.instance.get_runs()}
-    assert statuses[gone.run_id] == statuses[never_started.run_id] == dg.DagsterRunStatus.CANCELED
-    assert statuses[ours.run_id] == dg.DagsterRunStatus.NOT_STARTED
+    assert status_of(launcher, gone) == status_of(launcher, never_started) == "CANCELED"
+    assert status_of(launcher, ours) == "NOT_STARTED"
     assert end_lost_runs(launcher.instance) == []
 
 
 def test_what_a_stopped_server_had_no_time_to_cancel_is_canceled_by_whoever_looks_next(
     launcher: DagsterLauncher,
 ) -> None:
-    job = launcher.definitions.resolve_job_def("publish")
-    gone = {PID: str(os.getpid()), STARTED: "0.00"}
-    cut_off = launcher.instance.create_run_for_job(job, tags=gone)
+    cut_off = create_run(launcher, **GONE)
     stop_note_path().touch()
     assert end_lost_runs(launcher.instance) == []
-    run = launcher.instance.get_run_by_id(cut_off.run_id)
-    assert run and run.status == dg.DagsterRunStatus.CANCELED
-    killed = launcher.instance.create_run_for_job(job, tags=gone)  # later, and by nobody's wish
+    assert status_of(launcher, cut_off) == "CANCELED"
+    killed = create_run(launcher, **GONE)  # later, and by nobody's wish
     assert end_lost_runs(launcher.instance) == [killed.run_id]
 
 
@@ -574,7 +520,7 @@ def test_the_process_of_a_run_is_known_from_the_event_by_which_dagster_says_that
 ) -> None:
     from dagster._core.events import EngineEventData
 
-    run = launcher.instance.create_run_for_job(launcher.definitions.resolve_job_def("publish"))
+    run = create_run(launcher)
     launcher.instance.report_engine_event("Process for run exited (pid: 17).", run)  # words alone are no process
     assert find_process(launcher.instance, run) is None
     launcher.instance.report_engine_event("Started process for run (pid: 18).", run, EngineEventData.in_process(18))
@@ -585,20 +531,17 @@ def test_the_process_of_a_run_is_known_from_the_event_by_which_dagster_says_that
 def test_a_run_that_takes_longer_to_die_than_its_server_is_canceled_too(
     launcher: DagsterLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launcher.instance.create_run_for_job(launcher.definitions.resolve_job_def("publish"))
+    run = create_run(launcher)
     stop_note_path().touch()
-    monkeypatch.setattr("sensors.lost_runs.find_process", lambda instance, run: (os.getpid(), time.time()))
-    assert end_lost_runs(launcher.instance) == []  # it lives
-    monkeypatch.setattr("sensors.lost_runs.find_process", lambda instance, run: (os.getpid(), 0.0))
-    assert end_lost_runs(launcher.instance) == []
-    canceled = launcher.instance.get_run_by_id(run.run_id)
-    assert canceled and canceled.status == dg.DagsterRunStatus.CANCELED
+    for started, status in ((time.time(), "NOT_STARTED"), (0.0, "CANCELED")):  # it lives, and later it does not
+        monkeypatch.setattr("sensors.lost_runs.find_process", lambda *_, started=started: (os.getpid(), started))
+        assert end_lost_runs(launcher.instance) == []
+        assert status_of(launcher, run) == status
     assert not stop_note_path().exists()
 
 
 def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(launcher: DagsterLauncher) -> None:
-    job = launcher.definitions.resolve_job_def("publish")
-    run = launcher.instance.create_run_for_job(job)
+    run = create_run(launcher)
     with ensure_alone():  # as `traube dev`
         assert run.run_id not in align(launcher.instance)
     assert align(launcher.instance) == [run.run_id]
@@ -682,18 +625,13 @@ def test_one_model_that_cannot_be_used_does_not_stop_the_others(
 def test_a_label_columns_name_need_not_suit_mlflow(
     launcher: DagsterLauncher, cards: Path, request_for: MakeRequest
 ) -> None:
-    import mlflow
-
-    from resources.experiment import default_uri
-
     with (cards / "odd.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text", 'team [red] "x"'), *word_rows()])
     (cards / "odd.yaml").write_text("file: odd.csv\ntext: text\nlabels: 'team [red] \"x\"'\n")
     with DagsterLauncher(SILENT) as launcher:
         read(launcher, "odd")
         launcher.evaluate("bow", ["odd"], request_for(["odd"], ["bow"]))
-    client = mlflow.MlflowClient(default_uri())
-    runs = client.search_runs([client.get_experiment_by_name("traube").experiment_id])
+    runs = tracked_runs()
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert any(name.startswith("best/team _red_") for run in runs for name in run.data.metrics)
 
@@ -701,10 +639,7 @@ def test_a_label_columns_name_need_not_suit_mlflow(
 def test_a_corpus_shows_the_dvc_hash_of_its_raw_file(launcher: DagsterLauncher, cards: Path) -> None:
     (cards / "words.csv.dvc").write_text("outs:\n- md5: 0123abc\n  path: words.csv\n")
     read(launcher, "words")
-    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "corpus"]))
-    assert event is not None
-    assert event.asset_materialization is not None
-    assert event.asset_materialization.metadata["dvc/words.csv"].value == "0123abc"
+    assert metadata_of(launcher, "words", "corpus")["dvc/words.csv"] == "0123abc"
 
 
 def test_events_that_dagster_cannot_store_are_not_shown() -> None:
@@ -736,8 +671,7 @@ def test_what_is_complete_again_is_no_failure_any_more(
     assert launcher.datasets(["words"]) == []
     launcher.publish()
     assert failed() == set()
-    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "embeddings"]))
-    assert event and event.asset_materialization and STORED in event.asset_materialization.metadata
+    assert STORED in metadata_of(launcher, "words", "embeddings")
 
 
 @pytest.mark.begin_with("evaluated")

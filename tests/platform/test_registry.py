@@ -17,19 +17,18 @@ import dagster as dg
 import pandas as pd
 import pytest
 from dagster._core.loader import LoadingContextForTest
-from typer.testing import CliRunner
 
 import traube
 from assets.common import NIGHT
 from assets.registry import KEY
 from operations.launch import DagsterLauncher
-from resources.alerts import FILE, SILENT
+from resources.alerts import SILENT, read_alerts
 from resources.experiment import default_uri
 from resources.registry import RegistryResource
 from resources.removal import remove_runs
+from tests.cli.conftest import call
 from tests.errors import refused
-from tests.platform.conftest import word_rows, write_task
-from traube._cli.main import app
+from tests.platform.conftest import metadata_of, word_rows, write_task
 from traube._core import paths
 from traube._core.errors import Missing, Unknown
 from traube._pipeline.params import load_params
@@ -47,15 +46,21 @@ from traube.tasks.stored import get_card, read_task
 MakeRequest = Callable[..., Request]
 EVIL = b"raise SystemExit('somebody else')"
 REGRESSIONS = dg.AssetKey("regressions")
-pytestmark = pytest.mark.begin_with("published")
+pytestmark = pytest.mark.begin_with("challenged")
+
+
+def version_of(alias: str) -> dict[str, str]:
+    """The tags of the champion or the challenger of `words`; empty where there is none."""
+    return RegistryResource().find_version("words", alias) or {}
+
+
+def read_report() -> str:
+    return (paths.home() / "report" / "index.html").read_text(encoding="utf-8")
 
 
 def test_the_first_clustering_of_a_task_becomes_champion(launcher: DagsterLauncher) -> None:
-    held = RegistryResource().find_version("words", "champion")
-    assert held is not None
-    assert held["version"] == "1"
-    assert held["model"] == "bow"
-    assert held["decision"] == "first"
+    held = version_of("champion")
+    assert (held["version"], held["model"], held["decision"]) == ("1", "bow", "first")
     assert float(held["score"]) > 0.5
 
 
@@ -68,10 +73,9 @@ def test_the_first_champion_is_not_whoever_is_done_first(
     """The champion of a new task is chosen among all models of the benchmark; a night that ends chooses among those there are."""
     paths.params().write_text(paths.params().read_text().replace("[bow]", "[bow, tfidf]"))
     launcher.publish()
-    served = RegistryResource()
-    held = served.find_version("words", "challenger")
-    assert held and held["decision"] == "hold" and "tfidf" in held["reason"]
-    assert served.find_version("words", "champion") is None
+    held = version_of("challenger")
+    assert held["decision"] == "hold" and "tfidf" in held["reason"]
+    assert version_of("champion") == {}
     publish, night = launcher.definitions.resolve_job_def("publish"), {NIGHT: "2026-01-01"}
     if ends == "all are scored":
         launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
@@ -80,11 +84,10 @@ def test_the_first_champion_is_not_whoever_is_done_first(
         evaluate = launcher.definitions.resolve_job_def("evaluate")
         begun = launcher.instance.create_run_for_job(evaluate, status=dg.DagsterRunStatus.STARTED, tags=night)
         only = {"instance": launcher.instance, "tags": night, "asset_selection": [KEY]}
-        assert publish.execute_in_process(**only).success and served.find_version("words", "champion") is None
+        assert publish.execute_in_process(**only).success and version_of("champion") == {}
         launcher.instance.report_run_failed(begun)
         assert publish.execute_in_process(**only).success
-    champion = served.find_version("words", "champion")
-    assert champion and champion["decision"] == "first"
+    assert version_of("champion")["decision"] == "first"
 
 
 @pytest.mark.slow
@@ -108,38 +111,32 @@ def test_checks_hold_where_two_publications_overlap(launcher: DagsterLauncher, m
 @pytest.mark.slow
 def test_publishing_again_registers_nothing_twice(launcher: DagsterLauncher) -> None:
     launcher.publish()
-    launcher.publish()
     client = RegistryResource().client()
     versions = client.search_model_versions("name = 'traube-words'")
     assert sorted(int(v.version) for v in versions) == [1, 2]  # champion, and the best of the rest
-    held = RegistryResource().find_version("words", "challenger")
-    assert held is not None
-    assert held["decision"] in ("keep", "hold")
-    assert held["reason"]
+    held = version_of("challenger")
+    assert held["decision"] in ("keep", "hold") and held["reason"]
 
 
 @pytest.mark.slow
 def test_a_promotion_says_what_it_is_about_to_do_and_asks(launcher: DagsterLauncher) -> None:
-    launcher.publish()
-    served, runner = RegistryResource(), CliRunner()
-    (row,) = served.read_champions().now
+    (row,) = RegistryResource().read_champions().now
     assert row.score is not None and row.challenger_score is not None
-    shown = " ".join(runner.invoke(app, ["champions"]).output.split())
+    shown = " ".join(call("champions").output.split())
     assert "words" in shown and f"{row.score:.2f}" in shown and f"{row.challenger_score:.2f}" in shown
-    assert json.loads(runner.invoke(app, ["champions", "--json"]).output)[0]["reason"] == row.reason
-    refused = runner.invoke(app, ["promote", "words"], input="n\n")
-    assert refused.exit_code == 1 and (served.find_version("words", "champion") or {})["version"] == "1"
+    assert json.loads(call("champions", "--json").output)[0]["reason"] == row.reason
+    refused = call("promote", "words", stdin="n\n")
+    assert refused.exit_code == 1 and version_of("champion")["version"] == "1"
     about = f"version 1, {row.model} with {row.method}: {row.score:.2f} -> version 2,"
     assert about in refused.output and row.reason in refused.output
-    assert runner.invoke(app, ["promote", "words", "--yes"]).exit_code == 0
-    assert (served.find_version("words", "champion") or {})["version"] == "2"
+    assert call("promote", "words", "--yes").exit_code == 0
+    assert version_of("champion")["version"] == "2"
 
 
 @pytest.mark.slow
 def test_a_challenger_is_its_numbers_until_it_is_promoted_or_requested(launcher: DagsterLauncher) -> None:
     """Each night has another one, and the code of each would be a copy."""
-    launcher.publish()
-    served, runner = RegistryResource(), CliRunner()
+    served = RegistryResource()
 
     def is_whole(number: str) -> bool:
         version = served.client().get_model_version("traube-words", number)
@@ -149,20 +146,19 @@ def test_a_challenger_is_its_numbers_until_it_is_promoted_or_requested(launcher:
 
     assert is_whole("1") and not is_whole("2")
     assert served.load_champion("words", "2").predict(["apple pear fruit"]).shape[0] == 1
-    done = runner.invoke(app, ["promote", "words", "--only-artifact"])
+    done = call("promote", "words", "--only-artifact")
     assert done.exit_code == 0 and "models:/traube-words/2" in done.output
-    assert is_whole("2") and (served.find_version("words", "champion") or {})["version"] == "1"
+    assert is_whole("2") and version_of("champion")["version"] == "1"
 
 
 @pytest.mark.slow
 def test_what_a_person_decided_stands_wherever_the_champion_is_shown(launcher: DagsterLauncher) -> None:
     """Beside what the tests said against it: no surface claims that they chose it."""
-    launcher.publish()
-    served, runner = RegistryResource(), CliRunner()
-    tested = (served.find_version("words", "challenger") or {})["reason"]
-    done = runner.invoke(app, ["promote", "words", "--yes"])
+    served = RegistryResource()
+    tested = version_of("challenger")["reason"]
+    done = call("promote", "words", "--yes")
     assert "Downloading" not in done.output + done.stderr
-    champion = served.find_version("words", "champion") or {}
+    champion = version_of("champion")
     day = champion["by_hand"]
     assert (champion["decision"], champion["since"][:10]) == ("by hand", day)
     assert champion["reason"] == f"promoted by hand on {day}; before: {tested}"
@@ -170,25 +166,24 @@ def test_what_a_person_decided_stands_wherever_the_champion_is_shown(launcher: D
     assert f"chosen by hand on {day}" in model.description and "paired tests" not in model.description
     version = served.client().get_model_version("traube-words", "2")
     assert version.description.endswith(f"; made champion by hand on {day}")
-    (noted,) = json.loads(runner.invoke(app, ["champions", "--json"]).output)
+    (noted,) = json.loads(call("champions", "--json").output)
     assert (noted["by_hand"], noted["chosen"]) == (day, champion["reason"])
     launcher.publish()
-    page = (paths.home() / "report" / "index.html").read_text(encoding="utf-8")
+    page = read_report()
     assert f"{day}, by hand" in page and f"promoted by hand on {day}" in page
     served.rollback("words")
-    restored = (served.find_version("words", "champion") or {})["reason"]
+    restored = version_of("champion")["reason"]
     assert restored.startswith(f"restored by hand on {day}; before: ")
     served.promote("words", "2")
-    assert served.find_version("words", "champion") == {**champion, "since": ANY}  # of the tests' words, no more
+    assert version_of("champion") == {**champion, "since": ANY}  # of the tests' words, no more
     served.renew("words", "1")  # a person's choice goes on with new data
-    renewed = served.find_version("words", "champion") or {}
+    renewed = version_of("champion")
     assert (renewed["decision"], renewed["by_hand"]) == ("renewed", day) and "chosen by hand" in renewed["reason"]
 
 
 @pytest.mark.slow
 def test_of_challengers_the_newest_stay_and_what_a_person_tagged(launcher: DagsterLauncher) -> None:
     """Each night's challenger is another one: the registry would grow without end."""
-    launcher.publish()
     served = RegistryResource()
     client, name = served.client(), "traube-words"
     source = client.get_model_version(name, "2")
@@ -218,7 +213,6 @@ def test_of_challengers_the_newest_stay_and_what_a_person_tagged(launcher: Dagst
 @pytest.mark.slow
 def test_each_task_of_the_benchmark_has_a_check_of_its_champion(launcher: DagsterLauncher) -> None:
     """Dagster, the report and the command show the same: the library notes what the registry holds."""
-    launcher.publish()
     (noted,) = read_champions(open_storage(paths.home())).now
     assert noted == RegistryResource().read_champions().now[0]
     executions = launcher.instance.event_log_storage.get_asset_check_execution_history(
@@ -229,11 +223,9 @@ def test_each_task_of_the_benchmark_has_a_check_of_its_champion(launcher: Dagste
     metadata = {name: value.value for name, value in evaluation.metadata.items()}
     assert noted.score is not None
     assert (metadata["score"], metadata["measure"]) == (round(noted.score, 2), noted.measure)
-    event = launcher.instance.get_latest_materialization_event(KEY)
-    assert event is not None and event.asset_materialization is not None
-    table = str(event.asset_materialization.metadata["champions"].value)
+    table = metadata_of(launcher, *KEY.path)["champions"]
     assert f" {noted.score:.2f} " in table and "nan" not in table and "None" not in table
-    page = (paths.home() / "report" / "index.html").read_text(encoding="utf-8")
+    page = read_report()
     assert "Champions" in page and noted.measure in page and f"{noted.score:.2f}" in page
 
 
@@ -242,7 +234,6 @@ def test_champions_go_on_where_the_registry_is_new(
     launcher: DagsterLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of the results has no history of MLflow: nobody is crowned there without a test, not even if he is better."""
-    launcher.publish()
     served = RegistryResource()
     served.promote("words")  # the second best, by hand
     before = served.note_champions().now[0]
@@ -256,7 +247,6 @@ def test_champions_go_on_where_the_registry_is_new(
 
 
 def test_mlflow_says_what_its_entries_are(launcher: DagsterLauncher) -> None:
-    launcher.publish()
     client = RegistryResource().client()
     experiments = {experiment.name: experiment for experiment in client.search_experiments()}
     about = [experiments[name].tags.get("mlflow.note.content") for name in ("traube", "traube-serving")]
@@ -273,13 +263,12 @@ def test_mlflow_says_what_its_entries_are(launcher: DagsterLauncher) -> None:
 
 
 def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
-    launcher.publish()
     registry = RegistryResource()
     assert registry.promote("words") == "2"
-    assert (registry.find_version("words", "champion") or {})["version"] == "2"
-    assert registry.find_version("words", "challenger") is None
+    assert version_of("champion")["version"] == "2"
+    assert version_of("challenger") == {}
     assert registry.rollback("words") == "1"
-    assert (registry.find_version("words", "champion") or {})["version"] == "1"
+    assert version_of("champion")["version"] == "1"
     (row,) = registry.read_champions().now
     assert (row.task, row.model, row.version, row.measure[:5]) == ("words", "bow", "1", "topic")
     board = pd.read_parquet(open_storage(paths.home()).get_table_path("leaderboard.parquet"))
@@ -320,44 +309,52 @@ print(model.predict(texts).to_json(orient="records"))
     assert types == "[('cluster', 'long'), ('distance', 'double'), ('words', 'string'), ('fits', 'boolean')]"
     assert all(re.fullmatch(r"[\w.-]+==[\w.!-]+", line) and "traube" not in line for line in requirements.split())
     assert not Path(package).is_relative_to(paths.PROJECT)  # Traube itself comes with what is served
-    of_here = [
-        *read_task(open_storage(paths.home()), "words").texts,
-        str(tmp_path),
-        str(paths.home()),
-        str(paths.PROJECT),
-    ]
+    texts = read_task(open_storage(paths.home()), "words").texts
+    of_here = [text.encode() for text in (*texts, str(tmp_path), str(paths.home()), str(paths.PROJECT))]
     for path in (path for path in Path(folder).rglob("*") if path.is_file()):
         content = path.read_bytes()
-        assert not [text for text in of_here if text.encode() in content], path
+        assert not [text for text in of_here if text in content], path
     fruit, bird, other = json.loads(predicted)
     assert fruit["cluster"] == other["cluster"] != bird["cluster"]
     assert "birds" in bird["words"]
     assert bird["distance"] >= 0
     # and on the command line
     (tmp_path / "new.txt").write_text("apple pear fruit\nowl robin birds\nplum cherry fruit")
-    result = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words", "--json"])
+    result = call("cluster", str(tmp_path / "new.txt"), "--champion", "words", "--json")
     assert result.exit_code == 0, result.output
-    assert {(group["group"], group["texts"]) for group in json.loads(result.stdout)["groups"]} == {
-        (fruit["cluster"], 2),
-        (bird["cluster"], 1),
-    }
+    groups = {(group["group"], group["texts"]) for group in json.loads(result.stdout)["groups"]}
+    assert groups == {(fruit["cluster"], 2), (bird["cluster"], 1)}
 
 
+@pytest.mark.begin_with("published")
 def test_a_champion_whose_files_are_damaged_is_named_where_it_lies(launcher: DagsterLauncher, tmp_path: Path) -> None:
     (stored,) = paths.home().rglob("served.json")
     stored.write_text(stored.read_text().replace('"words": {', '"more": 1, "words": {'))
     (tmp_path / "new.txt").write_text("apple pear fruit\nowl robin birds")
-    result = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words"])
+    result = call("cluster", str(tmp_path / "new.txt"), "--champion", "words")
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
     assert f"{stored}: corrupt (more: " in result.stderr
 
 
+@pytest.mark.begin_with("published")
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("why", "tags"), [(Why.BETTER, {}), (Why.BETTER, dict([SILENT])), (Why.TOO_LITTLE, {}), (Why.NOT_APPROVED, {})]
+    ("why", "tags", "command"),
+    [
+        (Why.BETTER, {}, "rollback words"),
+        (Why.BETTER, dict([SILENT]), ""),
+        (Why.TOO_LITTLE, {}, ""),
+        (Why.NOT_APPROVED, {}, "promote words"),
+    ],
+    ids=["better", "better, tagged to be silent", "too little better", "not approved"],
 )
 def test_a_new_champion_or_one_to_approve_raises_one_alert_and_a_kept_one_none(
-    launcher: DagsterLauncher, storage: Storage, monkeypatch: pytest.MonkeyPatch, why: Why, tags: dict[str, str]
+    launcher: DagsterLauncher,
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
+    why: Why,
+    tags: dict[str, str],
+    command: str,
 ) -> None:
     params = load_params()
     metric = main_metric(get_card(storage, "words"), params.chosen())
@@ -368,20 +365,9 @@ def test_a_new_champion_or_one_to_approve_raises_one_alert_and_a_kept_one_none(
     publish = launcher.definitions.resolve_job_def("publish")
     for _ in range(2):
         publish.execute_in_process(instance=launcher.instance, asset_selection=[KEY], tags=tags)
-    alerts = (
-        [json.loads(line) for line in (paths.home() / FILE).read_text().splitlines()]
-        if (paths.home() / FILE).exists()
-        else []
-    )
-    champion = RegistryResource().find_version("words", "champion") or {}
-    assert (champion["version"] == "2") == (why is Why.BETTER)
-    if why in (Why.BETTER, Why.NOT_APPROVED) and not tags:
-        (alert,) = alerts
-        command = "traube rollback words" if why is Why.BETTER else "traube promote words"
-        assert alert["advice"].endswith(command)
-        assert alert["details"][0] == f"{old.name} -> {new.name}"
-    else:
-        assert alerts == []
+    alerts = [(alert["advice"].partition("traube ")[2], alert["details"][0]) for alert in read_alerts()]
+    assert (version_of("champion")["version"] == "2") == (why is Why.BETTER)
+    assert alerts == ([(command, f"{old.name} -> {new.name}")] if command else [])
 
 
 def test_the_cells_of_what_is_served_are_never_removed(launcher: DagsterLauncher, storage: Storage) -> None:
@@ -396,16 +382,15 @@ def test_the_cells_of_what_is_served_are_never_removed(launcher: DagsterLauncher
 @pytest.mark.slow
 def test_compare_says_who_is_better_or_why_it_cannot(launcher: DagsterLauncher, request_for: MakeRequest) -> None:
     launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
-    result = CliRunner().invoke(app, ["compare", "bow", "tfidf", "--json"])
+    result = call("compare", "bow", "tfidf", "--json")
     assert result.exit_code == 0
     (row,) = json.loads(result.stdout)
-    assert row["task"] == "words"
-    assert row["a"]["model"] == "bow"
+    assert (row["task"], row["a"]["model"]) == ("words", "bow")
     # one split and one seed: what a seed does is not known, unless the methods have none
     verdict = row["verdict"]
     assert verdict["splits"] == 1 and verdict["comparisons"] == 1
     assert verdict["answer"].startswith("undecided") == (verdict["undecided"] == "one_seed")
-    twice = CliRunner().invoke(app, ["compare", "bow", "tfidf", "--json", "-t", "words", "-t", "words"])
+    twice = call("compare", "bow", "tfidf", "--json", "-t", "words", "-t", "words")
     assert json.loads(twice.stdout) == [row]  # one task, one table
 
 
@@ -413,42 +398,40 @@ def test_compare_says_who_is_better_or_why_it_cannot(launcher: DagsterLauncher, 
 def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
     launcher: DagsterLauncher, cards: Path, request_for: MakeRequest
 ) -> None:
-    before = RegistryResource().find_version("words", "champion") or {}
+    before = version_of("champion")
     write_task(cards, "words", [*word_rows(), ("apple plum fig fruit", "fruit")])
     launcher.datasets(["words"])
     launcher.publish()  # nothing is scored yet
-    assert RegistryResource().find_version("words", "champion") == before
+    assert version_of("champion") == before
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     launcher.publish()
-    after = RegistryResource().find_version("words", "champion") or {}
+    after = version_of("champion")
     assert (after["model"], after["method"]) == (before["model"], before["method"])
     assert after["data_version"] != before["data_version"]
     assert after["decision"] == "renewed"
     launcher.publish()
-    assert (RegistryResource().find_version("words", "champion") or {})["version"] == after["version"]
+    assert version_of("champion")["version"] == after["version"]
     with refused(Missing, "traube-words"):
         RegistryResource().rollback("words")
 
 
 @pytest.mark.slow
 def test_what_a_person_rolled_back_stays_back(launcher: DagsterLauncher) -> None:
-    launcher.publish()
     registry = RegistryResource()
     registry.promote("words")
     registry.rollback("words")
     launcher.publish()
-    assert (registry.find_version("words", "champion") or {})["version"] == "1"
-    challenger = registry.find_version("words", "challenger")
-    assert challenger is None or challenger["version"] != "2"
+    assert version_of("champion")["version"] == "1" and version_of("challenger").get("version") != "2"
 
 
+@pytest.mark.begin_with("published")
 @pytest.mark.slow
 def test_a_restored_champion_is_served_by_the_code_of_this_installation(
     launcher: DagsterLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To another path, from an archive into which somebody has put code and a page."""
     archive = tmp_path / "backup.tar"
-    assert CliRunner().invoke(app, ["backup", str(archive)]).exit_code == 0
+    assert call("backup", str(archive)).exit_code == 0
     with tarfile.open(archive, "a") as opened:
         (served,) = {name.partition("/artifacts/")[0] for name in opened.getnames() if name.endswith("served.json")}
         assert not [name for name in opened.getnames() if name.endswith((".py", "MLmodel", ".html"))]
@@ -457,13 +440,13 @@ def test_a_restored_champion_is_served_by_the_code_of_this_installation(
             member.size = len(EVIL)
             opened.addfile(member, io.BytesIO(EVIL))
     predicted = RegistryResource().load_champion("words").predict(["apple pear fruit"])
-    board = CliRunner().invoke(app, ["leaderboard", "--format", "json"]).stdout
+    board = call("leaderboard", "--format", "json").stdout
     monkeypatch.setenv("TRAUBE_HOME", str(tmp_path / "new"))
     monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(tmp_path / "checkpoints"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    restored = CliRunner().invoke(app, ["restore", str(archive)])
+    restored = call("restore", str(archive))
     assert restored.exit_code == 0, restored.output
-    assert CliRunner().invoke(app, ["leaderboard", "--format", "json"]).stdout == board
+    assert call("leaderboard", "--format", "json").stdout == board
     registry = RegistryResource(uri=default_uri())
     pd.testing.assert_frame_equal(registry.load_champion("words").predict(["apple pear fruit"]), predicted)
     folder = tmp_path / "new" / f"{served}/artifacts".removeprefix("data/")
@@ -477,5 +460,5 @@ def test_a_restored_champion_is_served_by_the_code_of_this_installation(
 def test_a_champion_whose_files_are_gone_is_named(launcher: DagsterLauncher, tmp_path: Path) -> None:
     shutil.rmtree(paths.home() / "mlartifacts")
     (tmp_path / "new.txt").write_text("owl robin swift\n")
-    served = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words"])
+    served = call("cluster", str(tmp_path / "new.txt"), "--champion", "words")
     assert served.exit_code == 1 and "mlartifacts" in "".join(served.stderr.split())
