@@ -116,9 +116,8 @@ def test_a_table_comes_back_whatever_the_dialect_it_was_written_in(
     widths = {len(row) for _, row in Dialect(separator, "").read(text)}
     # else quotes may as well be characters, of texts or at the ends of rows
     assume(len(widths) > 1 or not {*'"\n'} & {*"".join(row[1] for row in rows)})
-    assume(
-        not any(row[1][:1] == row[1][-1:] == "'" for row in rows)
-    )  # a cell of two apostrophes, or one that is quoted
+    # a cell of two apostrophes, or one that is quoted
+    assume(not any(row[1][:1] == row[1][-1:] == "'" for row in rows))
     dialect = detect_dialect(text)
     assert [tuple(row) for _, row in dialect.read(text)][1:] == rows, dialect
 
@@ -132,7 +131,7 @@ def write(rows: Any, *, separator: str, **options: Any) -> str:
 SPEECH = ['he can\'t, "really"', "it's here; and there", "no | yes", 'they said: "we\'re late, sorry"', "a\nb", "fine"]
 
 
-@pytest.mark.parametrize(("separator", "quote", "writer"), product(",;\t|", "\"'", WRITERS))
+@pytest.mark.parametrize(("separator", "quote", "writer"), [*product(",;\t|", "\"'", WRITERS)])
 @pytest.mark.parametrize("columns", [1, 2])
 def test_texts_with_all_marks_come_back(separator: str, quote: str, writer: dict[str, Any], columns: int) -> None:
     rows = [row[-columns:] for row in [("label", "text"), *((f"l{i % 2}", text) for i, text in enumerate(SPEECH))]]
@@ -174,9 +173,8 @@ def test_quotes_that_explain_a_file_are_none_of_its_texts(tmp_path: Path) -> Non
 
 
 def test_a_column_alone_has_no_separator(tmp_path: Path) -> None:
-    assert read(tmp_path, "text\nHello, world; or not\nfine\na | b\n") == {
-        "text": ["Hello, world; or not", "fine", "a | b"]
-    }
+    texts = ["Hello, world; or not", "fine", "a | b"]
+    assert read(tmp_path, "\n".join(["text", *texts])) == {"text": texts}
 
 
 @pytest.mark.parametrize(
@@ -236,7 +234,7 @@ def test_a_table_without_a_header_is_read_whole_and_says_so(tmp_path: Path) -> N
     (tmp_path / "a.csv").write_text("".join(f'{i % 3},"{TEXT}, and {i}"\n' for i in range(9)))
     rows = read_rows(tmp_path / "a.csv")
     assert [*rows.columns] == ["column_1", "column_2"] and len(rows) == 9
-    assert rows.notes == ("no header: columns column_1, column_2, ...",)
+    assert "column_1" in rows.notes[0]
     assert len(read_rows(tmp_path / "a.csv", TableFormat(header=True))) == 8
 
 
@@ -245,17 +243,7 @@ def test_a_table_without_a_header_is_read_whole_and_says_so(tmp_path: Path) -> N
     [
         ([["id", "text", "label"], ["1", "a", "x"], ["2", "b", "x"]], 0),
         ([["Survey", "", ""], ["id", "text", "label"], ["1", "a", "x"], ["2", "b", "x"]], 1),
-        (
-            [
-                ["Survey", "", ""],
-                ["", "", ""],
-                ["id", "text", "label"],
-                ["1", "a", "x"],
-                ["2", "b", "x"],
-                ["3", "c", "x"],
-            ],
-            2,
-        ),
+        ([["Survey", "", ""], ["", "", ""], ["id", "text", "label"], *([i, "a", "x"] for i in "123")], 2),
         ([["Survey"], ["of 2024"], ["text", "label"], ["a", "x"], ["b", "x"], ["c", "y"]], 2),
         ([["", "text"], ["0", "a"], ["1", "b"]], 0),  # the index that pandas writes has no name
         ([["text", ""], ["a", "x"], ["b", "x"], ["c", "x"]], 0),  # a column of values that has no name
@@ -277,7 +265,7 @@ def test_one_column_in_quotes_is_one_column(header: str | None, separator: str, 
     assert read[-rows:] == [[one] for one in texts]
 
 
-@pytest.mark.parametrize(("separator", "quote"), product(",;|", "\"'"))
+@pytest.mark.parametrize(("separator", "quote"), [*product(",;|", "\"'")])
 def test_spaces_between_a_separator_and_a_quote_are_no_part_of_a_field(separator: str, quote: str) -> None:
     fields = [["question", "answer"], ["Can I park?", f"Yes{separator} all day."], ["Open?", f"No{separator} never."]]
     text = "\n".join(f"{separator} ".join(f"{quote}{one}{quote}" for one in row) for row in fields)
@@ -288,25 +276,23 @@ def test_spaces_between_a_separator_and_a_quote_are_no_part_of_a_field(separator
 
 @pytest.mark.parametrize("begin", [0, 1, 17])
 def test_a_first_row_from_which_a_column_counts_on_is_no_header(tmp_path: Path, begin: int) -> None:
-    (tmp_path / "a.csv").write_text("".join(f'{i},"rue no {i}, in Paris"\n' for i in range(begin, begin + 9)))
-    assert len(read_rows(tmp_path / "a.csv")) == 9
+    found = read(tmp_path, "".join(f'{i},"rue no {i}, in Paris"\n' for i in range(begin, begin + 9)))
+    assert len(found["column_1"]) == 9
     years = "country,2019,2020\nFrance,2020,2021\nSpain,2020,2022\nItaly,2020,2023\nMalta,2020,2024\n"
-    (tmp_path / "a.csv").write_text(years)  # numbers, but no counting
-    assert [*read_rows(tmp_path / "a.csv").columns] == ["country", "2019", "2020"]
+    assert [*read(tmp_path, years)] == ["country", "2019", "2020"]  # numbers, but no counting
 
 
 @pytest.mark.parametrize("separator", ["\t", "|"])
 def test_a_table_that_is_called_a_text_is_a_table(tmp_path: Path, separator: str) -> None:
     lines = ["id|comment", *(f"{i}|nice hat, number {i}" for i in range(9))]
-    (tmp_path / "a.txt").write_text("\n".join(line.replace("|", separator) for line in lines))
-    assert [*read_rows(tmp_path / "a.txt").columns] == ["id", "comment"]
-    (tmp_path / "a.txt").write_text("one | two\nthree\nfour | five\nsix\nseven\n")  # not as often in each line
-    assert len(read_rows(tmp_path / "a.txt").columns["text"]) == 5
-    (tmp_path / "a.txt").write_text("nice hat;Bonn\nold coat;Bonn\n")
-    assert [*read_rows(tmp_path / "a.txt", TableFormat(separator=";", header=False)).columns] == [
-        "column_1",
-        "column_2",
-    ]
+    assert [*read(tmp_path, "\n".join(lines).replace("|", separator), "a.txt")] == ["id", "comment"]
+
+
+def test_a_text_with_some_separators_is_a_table_only_on_request(tmp_path: Path) -> None:
+    lines = "one | two\nthree\nfour | five\nsix\nseven\n"  # not as often in each line
+    assert len(read(tmp_path, lines, "a.txt")["text"]) == 5
+    found = read(tmp_path, "nice hat;Bonn\nold coat;Bonn\n", "a.txt", separator=";", header=False)
+    assert [*found] == ["column_1", "column_2"]
 
 
 @pytest.mark.parametrize(
@@ -319,9 +305,9 @@ def test_what_means_nothing_in_a_format_is_refused(tmp_path: Path, name: str, sa
         read_rows(tmp_path / name, TableFormat(**said))
 
 
-def test_separators_may_be_named(tmp_path: Path) -> None:
-    for name, separator in {"tab": "\t", "semicolon": ";", "comma": ",", "pipe": "|", "space": " "}.items():
-        assert TableFormat(separator=name).separator == separator
+def test_separators_may_be_named() -> None:
+    names = {"tab": "\t", "semicolon": ";", "comma": ",", "pipe": "|", "space": " "}
+    assert {name: TableFormat(separator=name).separator for name in names} == names
 
 
 def test_columns_of_one_name_are_numbered_as_in_pandas(tmp_path: Path) -> None:
