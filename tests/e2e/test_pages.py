@@ -9,10 +9,8 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -24,6 +22,7 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import NEEDS_BROWSER, TRAUBE, Running, belongs, environment_in
+from tests.servers import respond, serve
 from tests.waiting import wait_for
 from traube._pipeline.executors.loky import IDLE_SECONDS
 
@@ -227,22 +226,9 @@ def somebodys_port(running: Running, dagster_run: str, mlflow_run: str) -> Itera
         "body": json.dumps({"run_id": mlflow_run}),
     }
     page = (ATTACKS.read_text() % json.dumps(target).replace("\\", "\\\\")).encode()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(page)
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    headers = {"Content-Type": "text/html; charset=utf-8"}
+    with serve(lambda request: respond(request, body=page, headers=headers)) as url:
+        yield int(url.rpartition(":")[2])
 
 
 def deletion(run: str) -> str:

@@ -468,7 +468,7 @@ FOLDER: dict[str, Content] = {CONFIG: json.dumps(BERT), WEIGHTS: HEADER, VOCABUL
 MODULES = "modules.json"
 
 
-def configured(**settings: object) -> dict[str, Content | None]:
+def configure(**settings: object) -> dict[str, Content | None]:
     """A configuration with settings in place of those that are sound."""
     return {CONFIG: json.dumps({**BERT, **settings})}
 
@@ -517,16 +517,16 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], Refusal]] = {
     "a config that is null": ({CONFIG: "null"}, (Malformed, "config.json")),
     "a config that is deep": ({CONFIG: DEEP}, (Malformed, "config.json")),
     "a config that says nothing": ({CONFIG: "{}"}, (Unsafe, "model_type", "None")),
-    "a kind of network that there is not": (configured(model_type="x"), (Unsafe, "model_type", "x")),
-    "a kind that is a list": (configured(model_type=[]), (Unsafe, "model_type")),
-    "layers below zero": (configured(num_hidden_layers=-1), (Malformed, "embeddings.LayerNorm.bias")),
-    "layers in words": (configured(num_hidden_layers="x"), (Malformed, "num_hidden_layers", "x")),
-    "no heads": (configured(num_attention_heads=0), (Malformed,)),
-    "heads that do not divide": (configured(num_attention_heads=3), (Malformed,)),
-    "a width of a billion": (configured(hidden_size=10**9), (Malformed, "0 KiB")),
-    "words without end": (configured(vocab_size=10**15), (Malformed, "0 KiB")),
-    "a width below zero": (configured(hidden_size=-8), (Malformed,)),
-    "an activation that there is not": (configured(hidden_act="x"), (Malformed, "x")),
+    "a kind of network that there is not": (configure(model_type="x"), (Unsafe, "model_type", "x")),
+    "a kind that is a list": (configure(model_type=[]), (Unsafe, "model_type")),
+    "layers below zero": (configure(num_hidden_layers=-1), (Malformed, "embeddings.LayerNorm.bias")),
+    "layers in words": (configure(num_hidden_layers="x"), (Malformed, "num_hidden_layers", "x")),
+    "no heads": (configure(num_attention_heads=0), (Malformed,)),
+    "heads that do not divide": (configure(num_attention_heads=3), (Malformed,)),
+    "a width of a billion": (configure(hidden_size=10**9), (Malformed, "0 KiB")),
+    "words without end": (configure(vocab_size=10**15), (Malformed, "0 KiB")),
+    "a width below zero": (configure(hidden_size=-8), (Malformed,)),
+    "an activation that there is not": (configure(hidden_act="x"), (Malformed, "x")),
     "an adapter": ({"adapter_config.json": "{}"}, (Malformed, "adapter_config.json")),
     "an index of numbers": ({INDEX: json.dumps({"weight_map": {"a": 1}})}, (Unsafe, 1)),
     "an index of nothing": ({INDEX: "{}"}, (Malformed, "weight_map")),

@@ -373,7 +373,7 @@ def test_stored_vectors_need_no_server(server, caplog):
     assert "c" not in server.answered
 
 
-def files_with_key(home: Path) -> list[Path]:
+def find_files_with_key(home: Path) -> list[Path]:
     return [path for path in home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
 
 
@@ -383,7 +383,7 @@ def test_the_probe_is_sent_once_a_run_and_no_file_has_the_key(server, home):
         for text in "abc":
             encode([text], make(server))
     assert len(server.requests) - len(server.sent) == 1
-    assert files_with_key(home) == []
+    assert find_files_with_key(home) == []
 
 
 def test_names_and_cards(server, home, monkeypatch):
@@ -507,7 +507,7 @@ def test_the_command_says_what_it_sends_and_keeps_to_a_budget(server, home, tmp_
     assert re.search(r" paid .*\n.*\n.*priced .* \$\d\.\d\d ", shown) and "paid: what the endpoint cost" in shown
     assert call("cluster", str(file), "-m", "priced", "-k", "2", "--no-report").startswith("0")  # nothing is sent again
     assert set(server.answered.values()) == {1}
-    assert files_with_key(home) == []
+    assert find_files_with_key(home) == []
 
 
 @pytest.fixture

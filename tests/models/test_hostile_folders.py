@@ -97,8 +97,8 @@ def both(*attacks: Attack) -> Attack:
     return spoil
 
 
-def first_module(**values: str) -> Attack:
-    """Another class (`type`) or place (`path`) of the first module."""
+def change_module(**values: str) -> Attack:
+    """Give the first module another class (`type`) or place (`path`)."""
 
     def spoil(folder: Path, _mark: Path) -> None:
         modules = json.loads((folder / "modules.json").read_text())
@@ -262,9 +262,9 @@ def attacks_on_layout(kind: str) -> Iterator[tuple[str, Attack]]:
         for name in ("modeling.py", "__init__.py", "code.py", "custom_generate/generate.py"):
             yield f"{there}{name}", coded(f"{there}{name}")
     for kind_of_class in CLASSES if kind != "plain" else ():
-        yield f"modules.json: {kind_of_class}", both(first_module(type=kind_of_class), coded("code.py"))
+        yield f"modules.json: {kind_of_class}", both(change_module(type=kind_of_class), coded("code.py"))
     for path in ("..", "/etc", "a/../..", "0_Router/../..", "./x", "x\\..", ".\n") if kind != "plain" else ():
-        yield f"modules.json: path {path}", first_module(path=path)
+        yield f"modules.json: path {path}", change_module(path=path)
 
 
 def attacks_on_settings(at: str) -> Iterator[tuple[str, Attack]]:
@@ -606,7 +606,7 @@ def test_other_threads_go_on_unpickling_and_new_ones_do_not(tmp_path: Path) -> N
 def test_a_card_that_names_a_folder_elsewhere(tiny_bert: Path, tmp_path: Path, home: Path) -> None:
     folder = with_modules(tiny_bert, tmp_path / "elsewhere")
     both(
-        first_module(type="sentence_transformers.sparse_encoder.modules.MLMTransformer"),
+        change_module(type="sentence_transformers.sparse_encoder.modules.MLMTransformer"),
         pickled("pytorch_model.bin", instead=False),
         edited("sentence_bert_config.json", model_args={"use_safetensors": False, "weights_only": False}),
     )(folder, tmp_path / "MARK")
@@ -730,5 +730,5 @@ def test_what_well_known_models_say_is_let_through(tiny_bert: Path, tmp_path: Pa
 def test_a_static_model_in_the_folder_itself_may_say_so_with_a_dot(tiny_bert: Path, tmp_path: Path) -> None:
     folder = static(tiny_bert, tmp_path / "model")
     expected = vectors(folder)
-    first_module(path=".")(folder, tmp_path)
+    change_module(path=".")(folder, tmp_path)
     assert np.array_equal(vectors(folder), expected)

@@ -62,7 +62,7 @@ def after(kind: str, dimensions: int) -> list[Any]:
     return [make_module(*module) for module in modules]
 
 
-def bare(tiny_bert: Path, **pooling: Any) -> list[Any]:
+def make_encoder(tiny_bert: Path, **pooling: Any) -> list[Any]:
     """An encoder and its pooling."""
     return [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32, **pooling)]
 
@@ -71,7 +71,7 @@ def bare(tiny_bert: Path, **pooling: Any) -> list[Any]:
 def test_a_folder_gives_sentence_transformers_vectors(
     tiny_bert: Path, tmp_path: Path, pooling: str, prompt: str | None, include: bool, cut: int | None, rest: str
 ) -> None:
-    modules = [*bare(tiny_bert, pooling_mode=pooling, include_prompt=include), *after(rest, 32)]
+    modules = [*make_encoder(tiny_bert, pooling_mode=pooling, include_prompt=include), *after(rest, 32)]
     folder = saved(tmp_path / "model", modules, prompt, cut)
     found = model(folder).encode(TEXTS)
     assert found.shape[1] == (cut or (16 if rest == "dense" else 32))
@@ -84,7 +84,7 @@ def test_the_matrix_can_fail(tiny_bert: Path, tmp_path: Path) -> None:
     for i, (prompt, include, cut) in enumerate(
         [(None, True, None), (PROMPT, True, None), (PROMPT, False, None), (None, True, 8)]
     ):
-        folder = saved(tmp_path / str(i), bare(tiny_bert, include_prompt=include), prompt, cut)
+        folder = saved(tmp_path / str(i), make_encoder(tiny_bert, include_prompt=include), prompt, cut)
         found.add(model(folder).encode(TEXTS).tobytes())
     assert len(found) == 4
 
@@ -115,7 +115,7 @@ def tiny_t5(tiny_bert: Path, folder: Path) -> Path:
     T5EncoderModel(config).save_pretrained(folder / "body")
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder / "body")
     ends = [make_module("Dense", 32, 16, bias=False), make_module("Normalize")]
-    return saved(folder / "model", [*bare(folder / "body"), *ends], PROMPT)
+    return saved(folder / "model", [*make_encoder(folder / "body"), *ends], PROMPT)
 
 
 def static(tiny_bert: Path, folder: Path) -> Path:
@@ -170,8 +170,8 @@ def test_a_static_model_is_a_checkpoint_like_any_other(tiny_bert: Path, home: Pa
 
 
 def test_a_card_may_say_another_prompt_or_none(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = saved(tmp_path / "model", bare(tiny_bert), PROMPT)
-    without = saved(tmp_path / "without", bare(tiny_bert))
+    folder = saved(tmp_path / "model", make_encoder(tiny_bert), PROMPT)
+    without = saved(tmp_path / "without", make_encoder(tiny_bert))
     assert np.array_equal(model(folder, prompt="").encode(TEXTS), peer(without, TEXTS))
     assert model(folder, prompt="").fingerprint != model(folder).fingerprint
     assert np.array_equal(model(without, prompt=PROMPT).encode(TEXTS), peer(folder, TEXTS))
@@ -179,7 +179,7 @@ def test_a_card_may_say_another_prompt_or_none(tiny_bert: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["SparseEncoder", "CrossEncoder"])
 def test_what_gives_no_dense_vector_of_a_text_is_refused(tiny_bert: Path, tmp_path: Path, kind: str) -> None:
-    folder = saved(tmp_path / "model", bare(tiny_bert))
+    folder = saved(tmp_path / "model", make_encoder(tiny_bert))
     path = folder / "config_sentence_transformers.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": kind}))
     with refused(Malformed, kind):

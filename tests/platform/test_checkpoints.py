@@ -28,12 +28,12 @@ from operations.launch import DagsterLauncher, align
 from resources.alerts import read_alerts
 from resources.registry import RegistryResource
 from resources.tracking import TrackingResource
-from tests.errors import refused
+from tests.errors import Refusal, check_error, refused
 from tests.made import Mark
 from tests.platform.conftest import TOPICS, evaluate_tick, sensor_of
 from traube._cli.main import app
 from traube._core import paths
-from traube._core.errors import Missing, Unsafe
+from traube._core.errors import Conflict, Invalid, Missing, Unsafe
 from traube._grouping import served as serving
 from traube._pipeline import forgotten
 from traube._pipeline.params import load_params
@@ -41,7 +41,7 @@ from traube._pipeline.request import Request, make_request
 from traube._reports.tables import leaderboard
 from traube._storage import open_storage, unused
 from traube.comparison.regressions import Night
-from traube.models import checkpoints, load_model, model_cards
+from traube.models import checkpoints, load_model
 from traube.models.checkpoints import request_again
 
 Tick = Callable[..., dg.SensorResult]
@@ -78,9 +78,21 @@ def requested(result: dg.SensorResult) -> list[str | None]:
     return [request.partition_key for request in result.run_requests or []]
 
 
+def request_of(result: dg.SensorResult) -> dg.RunRequest:
+    (request,) = result.run_requests or []
+    return request
+
+
 def said(result: dg.SensorResult) -> str:
     assert isinstance(result.skip_reason, dg.SkipReason)
     return str(result.skip_reason.skip_message)
+
+
+def scale_weights(folder: Path) -> None:
+    """Change the content of a checkpoint."""
+    weights = load_file(folder / "model.safetensors")
+    scaled = {name: tensor * 1.5 for name, tensor in weights.items()}
+    save_file(scaled, folder / "model.safetensors", {"format": "pt"})
 
 
 def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(
@@ -92,22 +104,20 @@ def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(
     logged = capsys.readouterr().err
     assert "waiting until it is quiet" in logged and "WARNING" not in logged
     result = tick()
-    assert requested(result) == ["cob__words__a"]
+    request = request_of(result)
+    assert request.partition_key == "cob__words__a"
     assert result.dynamic_partitions_requests[0].partition_keys == ["cob__words__a"]
-    (request,) = result.run_requests or []
     assert str(request.run_key).startswith(f"cob__words__a@{load_model('cob__words__a').fingerprint}#1 ")
     assert {key.path[1] for key in request.asset_selection or []} == {"embeddings", "clusterings", "scores"}
     assert [said(tick()) for _ in range(3)] == ["nothing new"] * 3
 
 
-def serve_elsewhere(files: Path, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def serve_elsewhere(files: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Load a stored model by MLflow alone, with the home of a user who has only that."""
     code = f"import mlflow; mlflow.pyfunc.load_model({str(files)!r}).predict(['a text'])"
     given = {name: value for name, value in os.environ.items() if not name.startswith("TRAUBE_")}
-    environment = {**given, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **more}
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    environment = {**given, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def test_the_requested_run_scores_the_checkpoint(
@@ -115,7 +125,7 @@ def test_the_requested_run_scores_the_checkpoint(
 ) -> None:
     drop("mine-v1.5")
     tick()
-    (request,) = tick().run_requests or []
+    request = request_of(tick())
     launcher.instance.add_dynamic_partitions(str(MODELS.name), ["mine-v1.5"])
     job = build_defs().resolve_job_def("evaluate")
     done = job.execute_in_process(
@@ -126,10 +136,10 @@ def test_the_requested_run_scores_the_checkpoint(
     board = (paths.home() / "tables" / "leaderboard.csv").read_text()
     assert "mine-v1.5" in board
     experiment = TrackingResource().connect()
-    client = experiment.client
-    models = client.search_logged_models([experiment.id], "tags.`traube.model` = 'mine-v1.5'")
+    of_model = "tags.`traube.model` = 'mine-v1.5'"
+    models = experiment.client.search_logged_models([experiment.id], of_model)
     assert [model.name for model in models] == ["words-mine-v1-5"]  # MLflow takes no dots
-    (version,) = client.search_model_versions("name = 'traube-words' and tags.`traube.model` = 'mine-v1.5'")
+    (version,) = experiment.client.search_model_versions(f"name = 'traube-words' and {of_model}")
     files = Path(urlsplit(version.source).path)
     assert (files / "artifacts" / "served").is_dir() and not [*files.glob("artifacts/*/model.safetensors")]
     assert not (files / "MLmodel").exists()  # nor code: it is numbers, and pinned weights
@@ -212,10 +222,8 @@ def test_a_night_cleans_up_after_a_forgotten_checkpoint(
     storage, tracking = open_storage(paths.home()), TrackingResource()
 
     def is_ranked(model: str) -> bool:
-        experiment = tracking.connect()
-        (run,) = experiment.client.search_runs(
-            [experiment.id], f"tags.`traube.model` = '{model}' AND tags.`traube.kind` = 'task'"
-        )
+        condition = f"tags.`traube.model` = '{model}' AND tags.`traube.kind` = 'task'"
+        (run,) = tracking.connect().find_runs(condition).values()
         return any(tag.startswith("traube.rank/") for tag in run.data.tags)
 
     assert is_ranked("mine") and is_ranked("bow")
@@ -246,14 +254,12 @@ def test_a_night_cleans_up_after_a_forgotten_checkpoint(
 def test_touched_is_not_changed_and_changed_is_evaluated_again(tick: Tick, drop: Callable[[str], Path]) -> None:
     folder = drop("mine")
     tick()
-    first = (tick().run_requests or [])[0].run_key
+    first = request_of(tick())
     os.utime(folder / "config.json")
     assert [requested(tick()) for _ in range(2)] == [[], []]
-    weights = load_file(folder / "model.safetensors")
-    save_file({name: tensor * 1.5 for name, tensor in weights.items()}, folder / "model.safetensors", {"format": "pt"})
+    scale_weights(folder)
     assert requested(tick()) == []
-    (request,) = tick().run_requests or []
-    assert request.run_key != first
+    assert request_of(tick()).run_key != first.run_key
 
 
 def test_a_content_that_comes_back_is_evaluated_again(tick: Tick, drop: Callable[[str], Path]) -> None:
@@ -265,9 +271,9 @@ def test_a_content_that_comes_back_is_evaluated_again(tick: Tick, drop: Callable
     for content in (first, other, first):
         save_file(content, weights, {"format": "pt"})
         assert requested(tick()) == []
-        (request,) = tick().run_requests or []
-        (repeated,) = tick(is_repeated=True).run_requests or []
-        assert repeated.run_key == request.run_key  # whoever crashed before the cursor was saved starts no second run
+        request = request_of(tick())
+        # whoever crashed before the cursor was saved starts no second run
+        assert request_of(tick(is_repeated=True)).run_key == request.run_key
         keys.append(request.run_key)
         fingerprints.append(request.tags["traube/fingerprint"])
         os.utime(weights)
@@ -309,10 +315,9 @@ def test_pages_show_the_content_that_came_back(
 def test_a_sensor_whose_cursor_was_reset_drops_no_content(tick: Tick, drop: Callable[[str], Path]) -> None:
     drop("mine")
     tick()
-    (request,) = tick().run_requests or []
+    request = request_of(tick())
     tick(cursor=None)
-    (again,) = tick().run_requests or []
-    assert again.run_key != request.run_key
+    assert request_of(tick()).run_key != request.run_key
     assert requested(tick()) == []
 
 
@@ -323,8 +328,7 @@ def test_the_cursor_of_an_earlier_version_goes_on(tick: Tick, drop: Callable[[st
     entry = json.loads(str(tick().cursor))["mine"]
     earlier = {name: entry[name] for name in ("state", "settled", "fingerprint", "attempt")}
     if state == "changed":
-        weights = {name: tensor * 1.5 for name, tensor in load_file(folder / "model.safetensors").items()}
-        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        scale_weights(folder)
     runs = [requested(tick(cursor=json.dumps({"mine": earlier}))), requested(tick())]
     assert runs == [[], ["mine"] if state == "changed" else []]
 
@@ -332,16 +336,16 @@ def test_the_cursor_of_an_earlier_version_goes_on(tick: Tick, drop: Callable[[st
 def test_a_failed_evaluation_can_be_requested_again(tick: Tick, drop: Callable[[str], Path]) -> None:
     drop("mine")
     tick()
-    first = (tick().run_requests or [])[0].run_key
+    keys = [request_of(tick()).run_key]
     assert requested(tick()) == []
     request_again("mine")
-    again = (tick().run_requests or [])[0].run_key
-    assert again != first
+    keys.append(request_of(tick()).run_key)
     assert requested(tick()) == []
     (paths.home() / checkpoints.ATTEMPTS).write_bytes(b"{")  # a damaged count begins again
     tick()
     request_again("mine")
-    assert (tick().run_requests or [])[0].run_key not in (first, again)
+    keys.append(request_of(tick()).run_key)
+    assert len({*keys}) == 3
 
 
 def test_a_folder_that_was_away_is_known_again(tick: Tick, drop: Callable[[str], Path], tmp_path: Path) -> None:
@@ -375,41 +379,28 @@ def nan_weights(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
-def link_out(folder: Path) -> None:
-    (folder / "vocab.txt").symlink_to("/etc/hostname")
-
-
-def bad_name(folder: Path) -> None:
-    folder.rename(folder.with_name("a..b"))
-
-
-def taken_name(folder: Path) -> None:
-    folder.rename(folder.with_name("minilm"))
-
-
 @pytest.mark.parametrize(
-    ("damage", "reason"),
+    ("damage", "refusal"),
     [
-        (no_weights, "no weights"),
-        (link_out, "a link that leads out of "),
-        (bad_name, "rename it"),
-        (taken_name, "is a model of the catalogue"),
+        (no_weights, (Missing, "model.safetensors")),
+        (lambda folder: (folder / "vocab.txt").symlink_to("/etc/hostname"), (Unsafe, "vocab.txt")),
+        (lambda folder: folder.rename(folder.with_name("a..b")), (Invalid, "a..b")),
+        (lambda folder: folder.rename(folder.with_name("minilm")), (Conflict, "minilm")),
     ],
+    ids=["no weights", "a link that leads out", "a bad name", "the name of a model of the catalogue"],
 )
 def test_a_bad_folder_is_reported_once_and_blocks_no_other(
-    tick: Tick, drop: Callable[[str], Path], damage: Callable[[Path], None], reason: str
+    tick: Tick, drop: Callable[[str], Path], damage: Callable[[Path], object], refusal: Refusal
 ) -> None:
     damage(drop("bad"))
     drop("good")
     tick()
-    result = tick()
-    assert requested(result) == ["good"]
-    errors = checkpoints.errors()
-    assert len(errors) == 1
-    assert reason in str(next(iter(errors.values())))
+    assert requested(tick()) == ["good"]
+    (error,) = checkpoints.errors().values()
+    check_error(error, *refusal)
     assert said(tick()) == "nothing new"
     (alert,) = read_alerts()  # though another folder was fine
-    assert reason in alert["details"][0]
+    assert str(error) in alert["details"][0]
 
 
 def test_a_bad_folder_is_named_in_the_tick(tick: Tick, drop: Callable[[str], Path]) -> None:
@@ -437,15 +428,7 @@ def test_nothing_is_requested_before_a_task_has_been_read(
     drop("mine")
     context = dg.build_sensor_context(launcher.instance)
     result = evaluate_tick(sensor_of(build_defs(), "new_checkpoints"), context)
-    assert isinstance(result, dg.SkipReason)
-    assert "words" in str(result.skip_message)
-
-
-def test_a_checkpoint_is_a_model_like_any_other(drop: Callable[[str], Path], cards: Path) -> None:
-    drop("mine")
-    assert "mine" in model_cards()
-    assert load_model("mine").encode(["the cat", "a dog"]).shape == (2, 32)
-    assert json.loads((paths.checkpoints() / "mine" / "config.json").read_text())["hidden_size"] == 32
+    assert isinstance(result, dg.SkipReason) and "words" in str(result.skip_message)
 
 
 def test_a_link_is_refused_without_being_walked(tick: Tick, drop: Callable[[str], Path], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import dagster as dg
 import pytest
 from typer.testing import Result
 
+from tests.errors import check_names
 from tests.made import damage_blob
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
 from tests.waiting import wait_for
@@ -24,12 +25,22 @@ from traube._reports.tables import tables_are_current
 from traube._storage import CellRow, TaskRow, open_storage
 
 Traube = Callable[..., Result]
+MOJIBAKE = ("GrÃ¼ne Ã„pfel fÃ¼r den Garten", "fruit")
 
 
-def test_a_run_for_which_nothing_is_available_fails(traube: Traube, cards: Path) -> None:
-    (cards / "words.csv").unlink()
-    refused = traube("run")
-    assert refused.exit_code == 1
+def in_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def write_notes(path: Path, rows: list[tuple[str, str]]) -> Path:
+    """A file with a text in each line."""
+    path.write_text("\n".join(text for text, _ in rows))
+    return path
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
 
 
 def test_where_the_benchmark_is_not_here_ones_own_task_is_named(
@@ -37,8 +48,9 @@ def test_where_the_benchmark_is_not_here_ones_own_task_is_named(
 ) -> None:
     (cards.parent / "params.yaml").write_text(PARAMS.replace("tasks: [words]", "tasks: [tenkgnad_p2p]"))
     monkeypatch.setenv("TRAUBE_RAW", str(cards / "no_raw"))
-    refused = traube("run")
-    assert "`traube run -t words` evaluates your own data" in " ".join(refused.output.split())
+    assert "`traube run -t words`" in in_a_line(traube("run").output)
+    (cards / "words.csv").unlink()
+    assert traube("run").exit_code == 1  # nothing is available
 
 
 def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
@@ -65,7 +77,7 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     assert "acc/noise_as_cluster" in traube("leaderboard", "--metric", "acc/noise_as_cluster").stdout
 
     requested = traube("run", "--task", "words")  # of a task that is named, its last words are the answer
-    answer = " ".join(requested.stdout.split())
+    answer = in_a_line(requested.stdout)
     assert "bow with" in answer and "no other model is scored on it" in answer
     again = traube("recommend", "words")
     said, left_out, command = again.stdout.splitlines()  # none is wrapped: commands in them can be copied
@@ -74,9 +86,8 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     assert requested.stdout.splitlines()[-3:] == [said, left_out, command]
     assert json.loads(traube("recommend", "words", "--json").stdout)["model"] == "bow"
 
-    priced = {
-        row["method"]: row for row in json.loads(traube("leaderboard", "--all", "--cost", "--format", "json").stdout)
-    }
+    costs = json.loads(traube("leaderboard", "--all", "--cost", "--format", "json").stdout)
+    priced = {row["method"]: row for row in costs}
     assert priced["pca/agglomerative"]["seconds"] > priced["pca/agglomerative"]["encoding"] > 0
     assert "encode, s" in traube("leaderboard", "--cost").stdout
     page = Path(traube("report", "words", "--print").stdout.strip())
@@ -102,9 +113,8 @@ def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube,
     assert traube("run", "--method", "none/agglomerative").exit_code == 0
     assert (home / "report" / "index.html").exists()
     assert not (home / "papers").exists()  # made of the papers' own tasks
-    (cards.parent / "params.yaml").write_text(
-        f"graph: all\n{PARAMS}    seeds: [7]\n"
-    )  # whatever this changes: all is rebuilt
+    # whatever this changes: all is rebuilt
+    (cards.parent / "params.yaml").write_text(f"graph: all\n{PARAMS}    seeds: [7]\n")
     assert traube("run", "--method", "none/agglomerative").exit_code == 0
     assert (home / "papers" / "german" / "table_2.csv").exists()
 
@@ -137,7 +147,7 @@ def test_damage_is_found_and_the_next_run_mends_it(traube: Traube, cards: Path, 
     assert examined.exit_code == 1
     assert len(wrong) == 3 and all("`traube run`" in row["finding"] for row in wrong)
     assert len(leaderboard(traube)) == 10
-    found = " ".join(traube("run", "--dry-run", *tasks).stdout.split())
+    found = in_a_line(traube("run", "--dry-run", *tasks).stdout)
     assert "read others" in found and "2 of 6 cells missing" in found
 
     mended = traube("run", *tasks)
@@ -199,7 +209,7 @@ def test_a_faulty_task_fails_with_its_check_and_exit_code_and_takes_no_answer_fr
     write_task(cards, "dull", [(text, "one") for text, _ in word_rows()])
     result = traube("run", "-t", "dull", "-t", "words")
     assert result.exit_code == 1
-    assert "the blocking check 'two_classes' failed" in " ".join(result.stderr.split())
+    assert "the blocking check 'two_classes' failed" in in_a_line(result.stderr)
     assert "does best on words" in result.stdout and "does best on dull" not in result.stdout
 
 
@@ -215,15 +225,12 @@ def test_the_table_of_the_shortest_texts_is_shown_while_others_are_computed(trau
 
 @pytest.mark.slow
 def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, cards: Path) -> None:
-    twice, command = (
-        [*word_rows(), *word_rows()[:2]],
-        ["run", "-t", "words", "-m", "bow", "-m", "tfidf", "--method", "none/agglomerative"],
-    )
+    twice = [*word_rows(), *word_rows()[:2]]
+    command = ["run", "-t", "words", "-m", "bow", "-m", "tfidf", "--method", "none/agglomerative"]
     write_task(cards, "words", twice)
     assert "bow" in traube(*command).stdout
     write_task(cards, "words", twice, "blocking: [texts_once]\n")
-    result = traube(*command)
-    assert result.exit_code == 1
+    assert traube(*command).exit_code == 1
     for again in (command, [*command, "-m", "lsa"]):  # with nothing to compute, and with something
         result = traube(*again)
         assert result.exit_code == 1
@@ -232,7 +239,7 @@ def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, c
     assert "the blocking check 'texts_once' failed" in traube("recommend", "words").stderr
     write_task(cards, "words", twice)
     assert traube(*command).exit_code == 0
-    write_task(cards, "holes", [*word_rows(), ("GrÃ¼ne Ã„pfel fÃ¼r den Garten", "fruit")], "blocking: [no_mojibake]\n")
+    write_task(cards, "holes", [*word_rows(), MOJIBAKE], "blocking: [no_mojibake]\n")
     assert traube("run", "-t", "holes", "-m", "bow").exit_code == 1
     assert "no_mojibake" in traube("leaderboard", "-t", "holes").stderr  # though it was never scored
 
@@ -241,67 +248,60 @@ def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, c
 @pytest.mark.begin_with("published")
 def test_scores_of_earlier_data_are_marked_while_a_check_stops_what_is_there_now(traube: Traube, cards: Path) -> None:
     assert "earlier data" not in traube("leaderboard").stdout
-    write_task(cards, "words", [*word_rows(), ("GrÃ¼ne Ã„pfel fÃ¼r den Garten", "fruit")], "blocking: [no_mojibake]\n")
+    write_task(cards, "words", [*word_rows(), MOJIBAKE], "blocking: [no_mojibake]\n")
     assert traube("run").exit_code == 1
-    assert "of earlier data: what is there now cannot be used" in " ".join(traube("leaderboard").stdout.split())
+    assert "of earlier data" in in_a_line(traube("leaderboard").stdout)
     best = traube("recommend", "words")
-    assert best.exit_code == 1 and "`traube run -t" in " ".join(best.stderr.split())
+    assert best.exit_code == 1 and "`traube run -t" in in_a_line(best.stderr)
 
 
 def test_a_home_that_cannot_be_written_is_said_so(traube: Traube, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAUBE_HOME", "/dev/null/traube")  # not even root can write there
     result = traube("run")
-    assert result.exit_code == 1
-    assert "/dev/null/traube" in result.stderr
-    assert "TRAUBE_HOME" in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
+    assert (result.exit_code, len(result.stderr.strip().splitlines())) == (1, 1)
+    assert check_names(result.stderr, "/dev/null/traube", "TRAUBE_HOME")
 
 
 @pytest.mark.slow
 def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path: Path) -> None:
-    file = tmp_path / "notes.txt"
-    file.write_text("\n".join(text for text, _ in word_rows()))
-    result = traube("cluster", str(file), "--model", "bow", "-k", "3")
+    cluster = ("cluster", str(write_notes(tmp_path / "notes.txt", word_rows())), "--model", "bow")
+    result = traube(*cluster, "-k", "3")
     assert result.exit_code == 0, result.output
     assert all(topic in result.stdout for topic in TOPICS)
     assert "no score with -k" in result.stdout
-    with (tmp_path / "notes.txt.clusters.csv").open() as written:
-        rows = list(csv.DictReader(written))
+    rows = read_table(tmp_path / "notes.txt.clusters.csv")
     assert len(rows) == 60
     assert list(rows[0]) == ["text", "group", "name", "distance", "stability", "path"]
-    assert len({row["group"] for row in rows}) == 3
+    assert len({row["group"] for row in rows}) == len({row["name"] for row in rows}) == 3
     assert all(float(row["distance"]) >= 0 and 0 <= float(row["stability"]) <= 1 for row in rows)
-    assert len({row["name"] for row in rows}) == 3
 
-    assert "clear groups (score" in traube("cluster", str(file), "--model", "bow").stdout
-    reported = json.loads(traube("cluster", str(file), "--model", "bow", "--noise", "--json").stdout)
+    assert "clear groups (score" in traube(*cluster).stdout
+    reported = json.loads(traube(*cluster, "--noise", "--json").stdout)
     assert sum(group["texts"] for group in reported["groups"]) + reported["noise"] == 60
     assert reported["strays"] == 0 and reported["score"] > 0.3 and len(reported["groups"]) in reported["about_as_good"]
-    by_silhouette = traube("cluster", str(file), "--model", "bow", "--method", "none/kmeans")
-    assert "k was chosen by silhouette" in by_silhouette.stdout
+    assert "k was chosen by silhouette" in traube(*cluster, "--method", "none/kmeans").stdout
 
 
 def test_texts_join_groups_that_are_there(traube: Traube, tmp_path: Path) -> None:
-    file, labeled = tmp_path / "notes.txt", tmp_path / "labeled.csv"
-    file.write_text("\n".join(text for text, _ in word_rows()))
+    notes, labeled = write_notes(tmp_path / "notes.txt", word_rows()), tmp_path / "labeled.csv"
     with labeled.open("w", newline="") as written:
         csv.writer(written).writerows([("text", "topic"), *word_rows()])
-    result = traube("cluster", str(file), "--like", str(labeled), "--group", "topic", "-m", "tfidf")
+    cluster = ("cluster", str(notes), "--like", str(labeled), "--group", "topic")
+    result = traube(*cluster, "-m", "tfidf")
     assert result.exit_code == 0, result.output
-    with (tmp_path / "notes.txt.clusters.csv").open() as written:
-        assert [row["name"] for row in csv.DictReader(written)] == [topic for _, topic in word_rows()]
-    refused = traube("cluster", str(file), "--like", str(labeled), "--group", "topic", "-k", "3", "--seed", "1")
+    names = [row["name"] for row in read_table(tmp_path / "notes.txt.clusters.csv")]
+    assert names == [topic for _, topic in word_rows()]
+    refused = traube(*cluster, "-k", "3", "--seed", "1")
     assert "--like" in refused.stderr and "-k, --seed" in refused.stderr
 
 
 def test_where_nothing_is_grouped_or_written_the_reason_is_said(traube: Traube, tmp_path: Path) -> None:
-    file = tmp_path / "few.txt"
-    file.write_text("\n".join(text for text, _ in word_rows()[:12]))
+    file = write_notes(tmp_path / "few.txt", word_rows()[:12])
     alone = traube("cluster", str(file), "-m", "bow", "--method", "pca/hdbscan")
-    assert "all 12 texts are noise (group -1)" in " ".join(alone.stdout.split())
+    assert "all 12 texts are noise (group -1)" in in_a_line(alone.stdout)
     file.write_text("a cat\ncat a\na cat.\na cat!\ncat, a\ncat: a\n")  # other texts, and the same words
     alike = traube("cluster", str(file), "-m", "bow", "-k", "3")
-    assert "3 groups requested, 1 found: the texts are too similar for more" in " ".join(alike.stdout.split())
+    assert "3 groups requested, 1 found" in in_a_line(alike.stdout)
     result = json.loads(traube("cluster", str(file), "-m", "bow", "-k", "3", "--json").stdout)
     assert (result["k_given"], result["score"], len(result["groups"])) == (3, None, 1)
     table = tmp_path / "notes.csv"
@@ -310,8 +310,8 @@ def test_where_nothing_is_grouped_or_written_the_reason_is_said(traube: Traube, 
     over = traube("cluster", str(table), "--text", "body", "-m", "bow", "-o", str(table))
     assert over.exit_code == 1 and table.read_bytes() == before
     put = traube("cluster", str(table), "--text", "body", "-m", "tfidf", "--like", str(table), "--group", "area")
-    assert "notes.csv: 2 of 4 rows left out: without a text or a group" in " ".join(put.stderr.split())
-    assert "1 of 4 texts is empty: it is in no group" in " ".join(put.stdout.split())
+    assert "notes.csv: 2 of 4 rows left out" in in_a_line(put.stderr)
+    assert "1 of 4 texts is empty" in in_a_line(put.stdout)
 
 
 def test_nobody_else_reads_the_home(traube: Traube, home: Path) -> None:
@@ -328,8 +328,8 @@ def test_texts_of_others_command_neither_the_terminal_nor_the_spreadsheet(traube
     assert result.exit_code == 0, result.output
     assert not {"\x1b", "\x9b"} & set(result.stdout)
     assert r"=1+1 \x1b[2J\x9b" in result.stdout
-    with (tmp_path / "notes.csv.clusters.csv").open() as written:
-        assert all(row["text"].startswith("'=1+1 \x1b[2J\x9b ") for row in csv.DictReader(written))
+    written = read_table(tmp_path / "notes.csv.clusters.csv")
+    assert all(row["text"].startswith("'=1+1 \x1b[2J\x9b ") for row in written)
 
     unknown = traube("leaderboard", "--task", "\x1b[2J\u202e")
     assert r"\x1b[2J\u202e" in unknown.stderr
@@ -344,7 +344,7 @@ def test_a_task_without_labels_is_scored_by_its_silhouette(traube: Traube, cards
     assert run.exit_code == 0 and "`traube cluster` groups its texts" in run.stdout
     board = json.loads(traube("leaderboard", "--format", "json").stdout)
     assert [row["metric"] for row in board] == ["silhouette"]
-    table = " ".join(traube("leaderboard").stdout.split())
+    table = in_a_line(traube("leaderboard").stdout)
     assert "so models have no ranks" in table and "rank: the ranks" not in table
 
 
@@ -397,12 +397,10 @@ def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(
 ) -> None:
     healthy = traube("doctor", "--json")
     assert healthy.exit_code == 0, healthy.output
-    assert "antlr" in healthy.stdout
-    assert "processes of this machine" in healthy.stdout
+    assert check_names(healthy.stdout, "antlr", "processes of this machine")
     monkeypatch.setenv("TRAUBE_ENGINE", "dask")
     ill = traube("doctor", "--json")
-    assert ill.exit_code == 1
-    assert "unknown engine 'dask'" in ill.stdout
+    assert ill.exit_code == 1 and "'dask'" in ill.stdout
 
 
 @pytest.mark.parametrize(
@@ -420,7 +418,7 @@ def test_commands_of_the_platform_take_a_file_for_a_task(
 ) -> None:
     file = tmp_path / "tickets.csv"
     file.write_text("text\n" + "".join(f"a question about {topic} no. {i}\n" for i in range(8) for topic in TOPICS))
-    output = " ".join(traube(*command.format(file=file).split()).output.split())
+    output = in_a_line(traube(*command.format(file=file).split()).output)
     assert "task tickets, card" in output and answer in output
 
 
@@ -431,16 +429,14 @@ def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(ca
         assert done.returncode == 0, done.stdout + done.stderr
         return done
 
-    notes = cards.parent / "notes.txt"
-    notes.write_text("\n".join(text for text, _ in word_rows()))
+    notes = write_notes(cards.parent / "notes.txt", word_rows())
     for arguments in (["run"], ["leaderboard"], ["cluster", str(notes), "-m", "minilm"]):
         assert command(*arguments).stderr == ""
     made = command("init")
     assert (made.stdout, made.stderr) == ("", "")
     assert (home / "checkpoints").is_dir()
     log = command("run", "--method", "none/kmeans", "--verbose").stderr
-    assert "STEP_START" in log
-    assert "words__scores" in log
+    assert "STEP_START" in log and "words__scores" in log
 
 
 @pytest.mark.e2e
@@ -456,7 +452,7 @@ def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 130
-    assert "the same command continues from there" in " ".join(errors.split())
+    assert "the same command continues from there" in in_a_line(errors)
     kept = storage.find_clustered("words", ())
     assert 4 <= len(kept) < 8
 

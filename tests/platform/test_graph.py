@@ -66,7 +66,7 @@ def read(launcher: DagsterLauncher, *tasks: str) -> list[str]:
     return launcher.datasets(list(tasks))
 
 
-def tracked_runs(condition: str = "") -> list[Any]:
+def find_tracked_runs(condition: str = "") -> list[Any]:
     """The runs of MLflow that meet a condition."""
     experiment = TrackingResource().connect()
     return [*experiment.client.search_runs([experiment.id], condition)]
@@ -286,7 +286,7 @@ def test_scores_are_tracked_once_however_often_they_are_logged(
     requested = request_for(["words"], ["bow"])
     for _ in range(2):
         launcher.evaluate("bow", ["words"], requested)
-    runs = tracked_runs()
+    runs = find_tracked_runs()
     (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
     assert len(runs) == 1 + 5  # and one for each method
     assert parent.info.status == "FINISHED"
@@ -322,7 +322,7 @@ def test_a_map_is_shown_by_dagster_and_by_mlflow(launcher: DagsterLauncher, card
     assert launcher.evaluate("bow", ["words"], requested) == []
     assert "data:image/png;base64" in metadata_of(launcher, "words", "scores")["map"]
     log_artifacts(TrackingResource(), leaderboard(storage), storage)
-    (run,) = tracked_runs("tags.`traube.kind` = 'task'")
+    (run,) = find_tracked_runs("tags.`traube.kind` = 'task'")
     kept = Path(mlflow.artifacts.download_artifacts(run_id=run.info.run_id, tracking_uri=default_uri()))
     assert (kept / "map.png").read_bytes().startswith(b"\x89PNG")
 
@@ -333,7 +333,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(
 ) -> None:
     """`traube run --method M --seed 5` once replaced MLflow's and Dagster's best score of the model."""
     requested = request_for(["words"], ["bow"])
-    before = {run.info.run_id: run.data for run in tracked_runs()}
+    before = {run.info.run_id: run.data for run in find_tracked_runs()}
 
     def best() -> dict[str, object]:
         metadata = metadata_of(launcher, "words", "scores")
@@ -343,7 +343,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(
     method = parse_method("none/minibatch_kmeans")
     launcher.evaluate("bow", ["words"], dataclasses.replace(requested, methods=[method], seeds=[5]))
     assert was and best() == was
-    after = {run.info.run_id: run.data for run in tracked_runs()}
+    after = {run.info.run_id: run.data for run in find_tracked_runs()}
     assert all(
         after[name].metrics == data.metrics and after[name].params == data.params for name, data in before.items()
     )
@@ -364,7 +364,7 @@ def test_scores_that_a_tracking_server_missed_are_tracked_by_the_next_run(
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     again = traube("run")
     assert "Reporting bow on words to MLflow" in again.output
-    names = [run.info.run_name for run in tracked_runs()]
+    names = [run.info.run_name for run in find_tracked_runs()]
     assert len([name for name in names if not name.startswith("serve ")]) == 1 + 5
     assert "Nothing is missing" in traube("run").output
 
@@ -390,7 +390,7 @@ def test_the_doctor_finds_what_contradicts_the_leaderboard_and_it_or_a_run_mends
     traube: Callable[..., Result],
 ) -> None:
     client = TrackingResource().connect().client
-    (run,) = tracked_runs("tags.`traube.kind` = 'task'")
+    (run,) = find_tracked_runs("tags.`traube.kind` = 'task'")
     traube("run")
     assert "other scores" not in traube("doctor").output
     was = run.data.metrics["best/topic"]
@@ -444,7 +444,7 @@ def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
             launcher.evaluate("bow", ["words"], request)
     launcher.evaluate("bow", ["words"], requested)
     assert find_untracked(requested) == {} and find_untracked(other) == {"bow": ["words"]}
-    assert "words x bow, own choice" in {run.info.run_name for run in tracked_runs()}
+    assert "words x bow, own choice" in {run.info.run_name for run in find_tracked_runs()}
 
 
 @pytest.mark.begin_with("read")
@@ -631,7 +631,7 @@ def test_a_label_columns_name_need_not_suit_mlflow(
     with DagsterLauncher(SILENT) as launcher:
         read(launcher, "odd")
         launcher.evaluate("bow", ["odd"], request_for(["odd"], ["bow"]))
-    runs = tracked_runs()
+    runs = find_tracked_runs()
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert any(name.startswith("best/team _red_") for run in runs for name in run.data.metrics)
 

@@ -1,15 +1,13 @@
 """Runs without a person: the night, new raw data, alerts, and runs whose process is gone."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,8 +26,10 @@ from sensors.lost_runs import end_lost_runs
 from tests.comparison.test_regressions import add_cell, save_task
 from tests.errors import refused
 from tests.platform.conftest import PARAMS, evaluate_tick, schedule_of, sensor_of, word_rows, write_task
+from tests.servers import read_json, respond, serve
 from traube._core import paths
 from traube._core.errors import Unavailable, Unsafe
+from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
 from traube._storage import Storage
 from traube.comparison.regressions import Night
@@ -41,6 +41,14 @@ WWM = dg.AssetKey(["trainers", "wwm_checkpoints"])
 def night(launcher: DagsterLauncher, name: str = "nightly_benchmark") -> Any:
     context = dg.build_schedule_context(launcher.instance, datetime(2026, 1, 1, 2, tzinfo=UTC))
     return evaluate_tick(schedule_of(build_defs(), name), context)
+
+
+def ask_sensor(launcher: DagsterLauncher, run: dg.DagsterRun, sensor: str, ended: str) -> Any:
+    """Return the answer of a sensor to the end of a run."""
+    entries = launcher.instance.all_logs(run.run_id, of_type=dg.DagsterEventType(ended))
+    event = next(entry.dagster_event for entry in entries if entry.dagster_event)
+    context = dg.build_run_status_sensor_context(sensor, event, launcher.instance, run)
+    return sensor_of(build_defs(), sensor)(context.for_run_failure() if sensor == "failed_runs" else context)
 
 
 @pytest.mark.slow
@@ -106,16 +114,13 @@ def test_scores_are_published_once_from_whatever_button(
     made = button.execute_in_process(instance=launcher.instance, asset_selection=keys, partition_key="bow")
     run = launcher.instance.get_run_by_id(made.run_id)
     assert run is not None and made.success
-
-    def ask() -> Any:
-        event = event_of(launcher, run, dg.DagsterEventType.RUN_SUCCESS)
-        context = dg.build_run_status_sensor_context("publish_after_success", event, launcher.instance, run)
-        return sensor_of(build_defs(), "publish_after_success")(context)
-
     launcher.publish()  # of a command: not the tasks' pages
-    assert isinstance(ask(), dg.RunRequest) == published
+    assert (
+        isinstance(ask_sensor(launcher, run, "publish_after_success", "PIPELINE_SUCCESS"), dg.RunRequest) == published
+    )
     defs.resolve_job_def("publish").execute_in_process(instance=launcher.instance)
-    assert isinstance(ask(), dg.SkipReason)  # what was published since shows the run
+    shown = ask_sensor(launcher, run, "publish_after_success", "PIPELINE_SUCCESS")
+    assert isinstance(shown, dg.SkipReason)  # what was published since shows the run
 
 
 @pytest.mark.slow
@@ -126,14 +131,11 @@ def test_a_night_that_is_canceled_is_published_with_what_it_scored(launcher: Dag
         job, status=dg.DagsterRunStatus.STARTED, tags={NIGHT: "2026-01-01", "dagster/partition": "bow"}
     )
     instance.report_run_canceled(run)
-    event = event_of(launcher, run, dg.DagsterEventType.RUN_CANCELED)
-    context = dg.build_run_status_sensor_context("publish_after_canceled", event, instance, run)
-    request = sensor_of(build_defs(), "publish_after_canceled")(context)
+    request = ask_sensor(launcher, run, "publish_after_canceled", "PIPELINE_CANCELED")
     assert isinstance(request, dg.RunRequest) and request.tags == {NIGHT: "2026-01-01"}
     publish = launcher.definitions.resolve_job_def("publish")
     assert publish.execute_in_process(instance=instance, tags=request.tags).success
-    again = sensor_of(build_defs(), "publish_after_canceled")(context)
-    assert isinstance(again, dg.SkipReason)
+    assert isinstance(ask_sensor(launcher, run, "publish_after_canceled", "PIPELINE_CANCELED"), dg.SkipReason)
 
 
 @pytest.mark.slow
@@ -160,27 +162,28 @@ def test_a_day_is_remembered_as_its_night_left_it(
 @pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_scores_that_mlflow_missed_are_tracked_the_next_night(
-    launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as down:
         down.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
         down.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
+    assert (storage.read_cells()["status"] == "done").sum() == 5
     (request,) = night(launcher)
     assert request.partition_key == "bow"
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     assert "nothing is missing" in night(launcher).skip_message
 
 
-@pytest.mark.parametrize("setting", ["enabled: false", "cron: 30 4 * * 1-5, timezone: UTC"])
-def test_the_night_is_set_in_params(cards: Path, setting: str) -> None:
+@pytest.mark.parametrize(
+    ("setting", "status"), [("enabled: false", "STOPPED"), ("cron: 30 4 * * 1-5, timezone: UTC", "RUNNING")]
+)
+def test_the_night_is_set_in_params(cards: Path, setting: str, status: str) -> None:
     paths.params().write_text(PARAMS + f"nightly: {{{setting}}}\n")
     schedule = schedule_of(build_defs(), "nightly_benchmark")
-    if "enabled" in setting:
-        assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
-    else:
+    assert schedule.default_status.name == status
+    if "cron" in setting:
         assert (schedule.cron_schedule, schedule.execution_timezone) == ("30 4 * * 1-5", "UTC")
-        assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
 
 
 def test_new_raw_data_is_read_once(launcher: DagsterLauncher, cards: Path) -> None:
@@ -202,52 +205,30 @@ def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
     """Hold what a webhook on this machine received."""
     received: list[dict[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
+    def receive(request: BaseHTTPRequestHandler) -> None:
+        received.append(read_json(request))
+        respond(request, 204)
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv(WEBHOOK, f"http://127.0.0.1:{server.server_port}/hook")
-    yield received
-    server.shutdown()
-    server.server_close()
+    with serve(receive) as url:
+        monkeypatch.setenv(WEBHOOK, f"{url}/hook")
+        yield received
 
 
-def failed_run(launcher: DagsterLauncher, cards: Path) -> dg.DagsterRun:
+def fail(launcher: DagsterLauncher, model: str = "bow") -> dg.DagsterRun:
     """A run of `evaluate` that failed: its task was never read."""
-    launcher.evaluate("bow", ["words"], Request(["words"], ["bow"], "tiny", _tiny()))
-    return launcher.instance.get_runs(dg.RunsFilter(job_name="evaluate"))[0]
-
-
-def _tiny() -> Any:
-    from traube._pipeline.params import load_params
-
-    return load_params().chosen("tiny")
-
-
-def event_of(launcher: DagsterLauncher, run: dg.DagsterRun, of_type: dg.DagsterEventType) -> dg.DagsterEvent:
-    entries = launcher.instance.all_logs(run.run_id, of_type=of_type)
-    return next(entry.dagster_event for entry in entries if entry.dagster_event)
+    launcher.evaluate(model, ["words"], Request(["words"], [model], "tiny", load_params().chosen("tiny")))
+    return launcher.instance.get_runs(limit=1)[0]
 
 
 def alarm(launcher: DagsterLauncher, run: dg.DagsterRun) -> Any:
-    event = event_of(launcher, run, dg.DagsterEventType.RUN_FAILURE)
-    context = dg.build_run_status_sensor_context("failed_runs", event, launcher.instance, run).for_run_failure()
-    return sensor_of(build_defs(), "failed_runs")(context)
+    return ask_sensor(launcher, run, "failed_runs", "PIPELINE_FAILURE")
 
 
 def test_a_failed_run_raises_an_alert_that_says_how_to_try_again(
-    launcher: DagsterLauncher, cards: Path, webhook: list[dict[str, Any]]
+    launcher: DagsterLauncher, webhook: list[dict[str, Any]]
 ) -> None:
-    alarm(launcher, failed_run(launcher, cards))
-    (line,) = (paths.home() / "alerts.jsonl").read_text().splitlines()
-    alert = json.loads(line)
+    alarm(launcher, fail(launcher))
+    (alert,) = read_alerts()
     assert alert["summary"] == "evaluate of bow failed"
     assert "words/embeddings: " in alert["details"][0]
     assert alert["advice"] == "To try again: traube run --task words --model bow"
@@ -278,7 +259,7 @@ def test_the_alert_of_a_training_says_how_to_go_on(launcher: DagsterLauncher, by
     else:
         launcher.train("wwm", "words", "bow", {}, unlabeled=False)
     alarm(launcher, launcher.instance.get_runs(limit=1)[0])
-    alert = json.loads((paths.home() / FILE).read_text())
+    (alert,) = read_alerts()
     assert alert["summary"] == f"{'materialization' if by_button else 'train'} of words failed"
     assert "'bow'" in alert["details"][0]
     assert alert["advice"] == "To go on: traube train wwm words"
@@ -292,23 +273,18 @@ protocols: {own: {reducers: [none], clusterers: [kmeans], seeds: [1]}}
 """
 
 
-def test_a_torn_line_keeps_no_alert_back(launcher: DagsterLauncher, cards: Path) -> None:
+def test_a_torn_line_keeps_no_alert_back(launcher: DagsterLauncher) -> None:
     (paths.home() / FILE).write_text('{"key": "of a crash')
-    run = failed_run(launcher, cards)
-    alarm(launcher, run)
-    alarm(launcher, run)  # once for a run
-    _, line = (paths.home() / FILE).read_text().splitlines()
-    assert json.loads(line)["run_id"] == run.run_id
+    run = fail(launcher)
+    for _ in range(2):  # once for a run
+        alarm(launcher, run)
+    assert [alert["run_id"] for alert in read_alerts()] == [run.run_id]
 
 
-def test_a_broken_task_is_one_alert_and_not_one_for_each_model(launcher: DagsterLauncher, cards: Path) -> None:
-    alarm(launcher, failed_run(launcher, cards))
-    launcher.evaluate("tfidf", ["words"], Request(["words"], ["tfidf"], "tiny", _tiny()))
-    alarm(launcher, launcher.instance.get_runs(limit=1)[0])
-    assert len(read_alerts()) == 1
-    launcher.evaluate("nobody", ["words"], Request(["words"], ["nobody"], "tiny", _tiny()))  # for another reason
-    alarm(launcher, launcher.instance.get_runs(limit=1)[0])
-    assert len(read_alerts()) == 2
+def test_a_broken_task_is_one_alert_and_not_one_for_each_model(launcher: DagsterLauncher) -> None:
+    for model, alerts in (("bow", 1), ("tfidf", 1), ("nobody", 2)):  # the last one for another reason
+        alarm(launcher, fail(launcher, model))
+        assert len(read_alerts()) == alerts
 
 
 @pytest.mark.parametrize("after", [0.4, 0.6])
@@ -336,11 +312,11 @@ def test_worse_scores_fail_a_check_and_raise_one_alert(
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/nobody", "http://[x"])
 def test_a_webhook_that_is_down_or_malformed_loses_no_alert(
-    launcher: DagsterLauncher, cards: Path, monkeypatch: pytest.MonkeyPatch, url: str
+    launcher: DagsterLauncher, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setenv(WEBHOOK, url)
-    alarm(launcher, failed_run(launcher, cards))
-    assert (paths.home() / "alerts.jsonl").exists()
+    alarm(launcher, fail(launcher))
+    assert len(read_alerts()) == 1
 
 
 # lost runs
@@ -362,17 +338,13 @@ with dg.DagsterInstance.get() as instance:
 @pytest.mark.slow
 def test_a_run_whose_process_was_killed_is_ended_and_a_living_one_is_not(launcher: DagsterLauncher) -> None:
     # no tags: the process is known from Dagster's own events, as for runs that the daemon started
-    child = subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env=dict(os.environ))
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"asleep\n"
-    assert end_lost_runs(launcher.instance) == []
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
+    with subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env=dict(os.environ)) as child:
+        assert child.stdout is not None and child.stdout.readline() == b"asleep\n"
+        assert end_lost_runs(launcher.instance) == []
+        child.send_signal(signal.SIGKILL)
     (lost,) = end_lost_runs(launcher.instance)
     run = launcher.instance.get_run_by_id(lost)
-    assert run is not None
-    assert run.status == dg.DagsterRunStatus.FAILURE
+    assert run is not None and run.status == dg.DagsterRunStatus.FAILURE
     assert end_lost_runs(launcher.instance) == []
 
 
@@ -391,12 +363,11 @@ def test_data_that_is_put_back_as_it_was_is_read_again(launcher: DagsterLauncher
 
     def look() -> dg.RunRequest | dg.SkipReason:
         nonlocal cursor
-        context = dg.build_sensor_context(launcher.instance, cursor)
-        result = evaluate_tick(sensor, context)
-        # after a crash before the cursor was saved
-        repeated = evaluate_tick(sensor, dg.build_sensor_context(launcher.instance, cursor))
+        contexts = [dg.build_sensor_context(launcher.instance, cursor) for _ in range(2)]
+        # the second one as after a crash before the cursor was saved
+        result, repeated = (evaluate_tick(sensor, context) for context in contexts)
         assert getattr(repeated, "run_key", None) == getattr(result, "run_key", None)
-        cursor = context.cursor
+        cursor = contexts[0].cursor
         return result
 
     for rows in 2 * (word_rows(), [*word_rows(), ("a new text", "birds")]):

@@ -46,15 +46,15 @@ def storage(tmp_path: Path) -> Storage:
     return open_storage(tmp_path)
 
 
-def own(**more: Any) -> Protocol:
+def make_protocol(**more: Any) -> Protocol:
     return Protocol(reducers=("none",), clusterers=("kmeans",), **more)
 
 
-def shown_ranks(table: pd.DataFrame) -> dict[str, str]:
+def ranks_of(table: pd.DataFrame) -> dict[str, str]:
     return {str(row["model"]): show_rank(row) for _, row in table.iterrows()}
 
 
-def shown_names(table: pd.DataFrame) -> dict[str, str]:
+def names_of(table: pd.DataFrame) -> dict[str, str]:
     return {row.model: show_name(row) for row in table.itertuples(index=False)}
 
 
@@ -96,7 +96,7 @@ def add(storage: Storage) -> Add:
 
 def test_where_k_is_chosen_what_was_found_stands_beside_what_there_is(storage: Storage, tiny_task: Task) -> None:
     store_task(storage, tiny_task)
-    auto = own(parameters={"kmeans": {"k": "auto"}})
+    auto = make_protocol(parameters={"kmeans": {"k": "auto"}})
     methods = {"auto": auto.method("none/kmeans"), "given": parse_method("none/kmeans")}
     for (protocol, method), (seed, found) in product(methods.items(), ((1, 3), (2, 12))):
         cell = ClusteringCell("tiny", "own", "bow", "bow", method, seed, protocol, "default", tiny_task.data_version)
@@ -129,7 +129,7 @@ def test_rows_that_are_kept_are_those_that_would_be_made(
     with monkeypatch.context() as patch:
         patch.setattr(tables, "summary", None)
         kept = leaderboard(storage)
-        for changed in ({"metric": METRIC}, {"protocols": {"own": own()}}, {"tasks": []}):
+        for changed in ({"metric": METRIC}, {"protocols": {"own": make_protocol()}}, {"tasks": []}):
             with pytest.raises(TypeError):  # they are made again, from the cells requested
                 leaderboard(storage, **changed)
     pd.testing.assert_frame_equal(kept, made)
@@ -205,7 +205,7 @@ def test_the_metric_is_the_protocols_or_the_cards_or_the_requested_one(storage: 
     scores = pd.DataFrame({"split": "s", "level": "coarse", "metric": list(values), "value": list(values.values())})
     save_scored(storage, record(cell, "done"), with_replicates(scores))
     cards = {"tiny": TaskCard(name="tiny", main_metric="ari/noise_dropped")}
-    protocols = {"own": own(main_metric="acc/noise_dropped")}
+    protocols = {"own": make_protocol(main_metric="acc/noise_dropped")}
     cells, scores = storage.read_cells(), storage.read_scores(storage.read_cells(), replicates=True)
     assert summary(cells, scores, {})["mean"].tolist() == [0.5]
     assert summary(cells, scores, cards)["mean"].tolist() == [0.4]
@@ -234,7 +234,7 @@ def test_ranks_are_intervals_and_ties_overlap(storage: Storage, add: Add) -> Non
     add(*[0.81, 0.80, 0.79, 0.80], model="lsa")
     add(*[0.51, 0.49, 0.51, 0.49], model="bow")
     add(*[0.49, 0.51, 0.50, 0.51], model="tfidf")
-    assert shown_ranks(leaderboard(storage)) == {"lsa": "1", "bow": "2–3 (tied)", "tfidf": "2–3 (tied)"}
+    assert ranks_of(leaderboard(storage)) == {"lsa": "1", "bow": "2–3 (tied)", "tfidf": "2–3 (tied)"}
 
 
 def test_a_model_of_which_a_part_is_computed_is_marked(storage: Storage, add: Add) -> None:
@@ -246,7 +246,7 @@ def test_a_model_of_which_a_part_is_computed_is_marked(storage: Storage, add: Ad
     protocols = {"own": Protocol(reducers=("none", "pca"), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))}
     cells = storage.read_cells().assign(own_choice=False)
     assert _missing(cells, protocols) == {("tiny", "own", "bow"): 0, ("tiny", "own", "lsa"): 6}
-    assert shown_names(leaderboard(storage, protocols=protocols)) == {"bow": "bow", "lsa": "lsa *"}
+    assert names_of(leaderboard(storage, protocols=protocols)) == {"bow": "bow", "lsa": "lsa *"}
     assert _missing(cells, {}) == {}
 
 
@@ -262,7 +262,7 @@ def test_one_split_with_one_seed_decides_no_place(storage: Storage, add: Add) ->
     table = board[board["protocol"] == "own"]
     # of methods without randomness one seed is all there is
     ranks = {"lsa": "1–4 (tied)", "bow": "1–4 (tied)", "tfidf": "1–3 (tied)", "minilm": "2–4 (tied)"}
-    assert shown_ranks(table.reset_index()) == ranks
+    assert ranks_of(table.reset_index()) == ranks
     assert table["note"].map(bool).to_dict() == {"lsa": True, "bow": True, "tfidf": False, "minilm": False}
     assert table.loc["bow", "low"] < 0.5 < table.loc["bow", "high"]
     assert "one split and one seed" in table.loc["bow", "note"]
@@ -272,7 +272,7 @@ def test_one_split_has_ranks_too(storage: Storage, add: Add) -> None:
     for seed in (1, 2, 3):
         add(0.80 + 0.01 * seed, model="lsa", seed=seed, spread=0.001)
         add(0.50 + 0.01 * seed, model="bow", seed=seed, spread=0.001)
-    assert shown_ranks(leaderboard(storage)) == {"lsa": "1", "bow": "2"}
+    assert ranks_of(leaderboard(storage)) == {"lsa": "1", "bow": "2"}
     assert set(leaderboard(storage)["note"]) == {""}
 
 
@@ -314,7 +314,7 @@ def test_a_model_that_was_trained_on_the_tasks_texts_is_marked_and_one_in_bf16(s
     for model, precision in (("ck", ""), ("minilm", "bf16"), ("e5", "fp32"), ("bow", "")):
         add(0.5, model=model, precision=precision)
     marked = {"ck": "ck †", "minilm": "minilm (bf16)", "e5": "e5", "bow": "bow"}
-    assert shown_names(leaderboard(storage)) == marked
+    assert names_of(leaderboard(storage)) == marked
 
 
 def test_only_a_models_newest_fingerprint_counts(storage: Storage, add: Add) -> None:

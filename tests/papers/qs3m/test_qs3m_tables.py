@@ -30,6 +30,7 @@ from traube.papers.qs3m.paper import PAPER
 from traube.papers.qs3m.trainers import Qs3m
 from traube.tasks.sections import Page, Passage, draw, make_records
 from traube.tasks.task import Split, Task, TaskCard, index_texts
+from traube.training.trainer import Checkpoint
 
 NAME = "car_test200_flat"
 
@@ -44,10 +45,6 @@ def in_folds() -> Task:
         folds.append(task.splits.assign(split_set=f"fold_{i + 1}", part=task.splits["split"].map(part)))
     card = task.card.model_copy(update={"name": NAME})
     return Task(card, task.corpus, pd.concat([task.splits, *folds], ignore_index=True))
-
-
-def save(context: Context, task: Task) -> None:
-    store_task(context.storage, task)
 
 
 def described(name: str, **parts: list[str]) -> Task:
@@ -80,7 +77,7 @@ PARTS = {"train": ["star", "soup"], "validation": ["bread"], "test": ["query", "
 def flat(context: Context) -> Task:
     """CAR-A, with articles to train on, at one level."""
     task = described("trec_car_flat", **PARTS)
-    save(context, task)
+    store_task(context.storage, task)
     return task
 
 
@@ -88,20 +85,30 @@ def flat(context: Context) -> Task:
 def hier(context: Context) -> Task:
     """CAR-A at the other level."""
     task = described("trec_car_hier", **PARTS)
-    save(context, task)
+    store_task(context.storage, task)
     return task
 
 
 @pytest.fixture
 def car(context: Context, flat: Task, hier: Task) -> Task:
     """CAR-A at both levels; and CAR-B, without articles to train on."""
-    save(context, described("trec_car_b_flat", test=["bread soup", "a star"]))
+    store_task(context.storage, described("trec_car_b_flat", test=["bread soup", "a star"]))
     return flat
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def encoder(tiny_bert: Path) -> Transformer:
     return Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
+
+
+def train(task: Task, base: Transformer, **values: str) -> Checkpoint:
+    """Train a similarity, quickly."""
+    return Qs3m.with_values(**QUICK | values).fit(task, base, paths.checkpoints())
+
+
+def select_ari(table: pd.DataFrame, task: str) -> pd.DataFrame:
+    """The rows of a task by the adjusted Rand index, by way."""
+    return table[(table["task"] == task) & (table["metric"] == "ari")].set_index("method")
 
 
 def measured_ways(table: pd.DataFrame) -> dict[str, set[str]]:
@@ -111,7 +118,7 @@ def measured_ways(table: pd.DataFrame) -> dict[str, set[str]]:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
+def measured(tmp_path_factory: pytest.TempPathFactory, encoder: Transformer) -> Path:
     """A home with the articles, a similarity trained on each fold, and what was measured of both."""
     home = tmp_path_factory.mktemp("measured")
     with pytest.MonkeyPatch.context() as patch:
@@ -119,10 +126,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
         patch.setenv("TRAUBE_CHECKPOINTS", str(home / "checkpoints"))
         patch.setenv("TRAUBE_CARDS", str(tmp_path_factory.mktemp("cards")))
         stored, context = in_folds(), at_home()
-        save(context, stored)
-        base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
+        store_task(context.storage, stored)
         for fold in ("fold_1", "fold_2"):
-            Qs3m.with_values(**QUICK | {"split_set": fold}).fit(stored, base, paths.checkpoints())
+            train(stored, encoder, split_set=fold)
         page_scores(context, stored)
     return home
 
@@ -142,7 +148,7 @@ def made(name: str, context: Context) -> pd.DataFrame:
 def test_what_is_printed() -> None:
     printed = tables.published("table2")
     assert len(printed) == 16 * 8
-    best = printed[(printed["task"] == "trec_car_flat") & (printed["metric"] == "ari")].set_index("method")["published"]
+    best = select_ari(printed, "trec_car_flat")["published"]
     assert best.idxmax() == "QS3M-Passages" and best.max() == 0.3
     assert set(printed["metric"]) == set(METRICS) and set(printed["task"]) <= set(tables.WIKIPEDIA)
     assert set(printed.loc[printed["published_test"] == "*", "method"]) == {REFERENCE}
@@ -171,15 +177,8 @@ def test_each_page_is_tested_by_what_has_not_seen_it(context: Context, task: Tas
     ours = scores[scores["method"] == "QS3M-Title"]
     assert sorted(ours["page"]) == ["bread", "query", "soup", "star"]
     assert set(ours.loc[ours["page"].isin(["star", "soup"]), "fold"]) == {"fold_1"}
-    assert set(scores["method"]) >= {
-        REFERENCE,
-        "SBERT cosine",
-        "Query first",
-        "Query's space",
-        "Page's space",
-        "Jaccard",
-        "TFIDF cosine",
-    }
+    spaces = {"Query first", "Query's space", "Page's space"}
+    assert set(scores["method"]) >= {REFERENCE, "SBERT cosine", "Jaccard", "TFIDF cosine", *spaces}
     assert scores.groupby(["method", "base"]).size().eq(4).all()
 
 
@@ -207,7 +206,7 @@ def test_the_reference_is_what_scikit_learn_makes_of_the_vectors(context: Contex
 
 def test_table_2_tests_every_way_against_the_reference(context: Context, task: Task) -> None:
     table = made("table_2", context)
-    ari = table[(table["task"] == NAME) & (table["metric"] == "ari")].set_index("method")
+    ari = select_ari(table, NAME)
     assert ari.loc[REFERENCE, "verdict"] == "*"
     assert ari["pages"].eq(4).all()
     grid = page_scores(context, task).pivot_table(index="page", columns="method", values="ari")
@@ -242,8 +241,7 @@ def test_tables_of_an_encoder_that_is_gone_show_what_is_left(
         return load_model(name, "cpu", precision)
 
     left = replace(context, model=model, warn=reported.append)
-    table = made("table_2", left)
-    ari = table[(table["task"] == NAME) & (table["metric"] == "ari")].set_index("method")
+    ari = select_ari(made("table_2", left), NAME)
     assert ari.loc["QS3M-Title", "measured"] > -1 and np.isnan(ari.loc["QS3M-Title", "difference"])
     assert REFERENCE not in ari.index
     assert figures.changed_pairs(left) is None
@@ -255,15 +253,14 @@ def test_a_query_is_tested_beside_none_over_folds(context: Context, task: Task, 
     """Table 2 has the same means; pages of a fold share the luck of its training, so that a fold is one value."""
     assert made("query", context)["measured"].isna().all()
     for fold in ("fold_1", "fold_2"):
-        Qs3m.with_values(**QUICK | {"split_set": fold, "query": "none"}).fit(task, encoder, paths.checkpoints())
+        train(task, encoder, split_set=fold, query="none")
     gains, table = made("query", context), made("table_2", context).set_index(["task", "metric", "method"])
     assert list(gains["method"]) == ["QS3M-Title"] * len(METRICS)
     for row in gains.itertuples():
         assert row.measured == table.loc[(row.task, row.metric, row.method), "measured"]
         assert row.without == table.loc[(row.task, row.metric, "QS3M-no-query"), "measured"]
-        assert row.comparisons == 1 and row.difference == pytest.approx(
-            row.measured - row.without
-        )  # folds are as large
+        # folds are as large
+        assert row.comparisons == 1 and row.difference == pytest.approx(row.measured - row.without)
 
 
 def test_sizes_are_those_of_the_pages(context: Context, task: Task) -> None:
@@ -286,10 +283,8 @@ def test_figures_count_who_is_helped_and_name_changed_pairs(context: Context, ta
 
 
 def test_texts_are_only_text_in_the_page_of_pairs() -> None:
-    row = ("t", "<b>q", "<script>alert(1)</script>", "a & b", True, 0.5, 0.25)
-    page = figures.render_pairs(
-        pd.DataFrame([row], columns=["task", "query", "one", "other", "same", "before", "after"])
-    )
+    row = {"task": "t", "query": "<b>q", "one": "<script>alert(1)</script>", "other": "a & b"}
+    page = figures.render_pairs(pd.DataFrame([{**row, "same": True, "before": 0.5, "after": 0.25}]))
     assert "<script>" not in page and "&lt;script&gt;" in page and "&lt;b&gt;q" in page and "a &amp; b" in page
 
 
@@ -309,12 +304,12 @@ def test_a_title_never_fills_a_description(
     context: Context, car: Task, encoder: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a description no title: each is measured for the queries that it learned from, on CAR-B too."""
-    Qs3m.with_values(**QUICK).fit(car, encoder, paths.checkpoints())
+    train(car, encoder)
     titles = measured_ways(made("table_2", context))
     assert titles == {task: {"QS3M-Title"} for task in ("trec_car_flat", "trec_car_hier", "trec_car_b_flat")}
     before = page_scores(context, car).set_index([*KEYS, "page"])
 
-    left = Qs3m.with_values(**QUICK | {"split_set": "description"}).fit(car, encoder, paths.checkpoints())
+    left = train(car, encoder, split_set="description")
     scored: dict[str, np.ndarray] = {}  # what is measured of each page now, of what was not measured before
 
     def scores_of_page(distances: np.ndarray, split: Split) -> tuple[float, float, float]:
@@ -337,7 +332,7 @@ def test_a_title_never_fills_a_description(
         )
         assert np.allclose(scored[title.split], expected) and not np.allclose(expected, other)
         assert tuple(ours.loc[title.split, list(METRICS)]) == pytest.approx(score_pages(expected, title))
-    table = every.query("task == 'trec_car_flat' and metric == 'ari'").set_index("method")
+    table = select_ari(every, "trec_car_flat")
     assert table.loc["QS3M-Description", "pages"] == 2  # tested against the same pages' reference
     assert table.loc["QS3M-Description", "published"] == 0.298
     assert table.loc["QSS-Title", "note"] == "no similarity is trained on this task here"
@@ -349,9 +344,7 @@ def test_a_title_never_fills_a_description(
 @pytest.mark.slow
 def test_passages_of_either_split_set_are_one_way(context: Context, flat: Task, encoder: Transformer) -> None:
     """A similarity for the passages' mean asks for no text: learned from either split set, it is the same way."""
-    Qs3m.with_values(**QUICK | {"split_set": "description", "query": "passages"}).fit(
-        flat, encoder, paths.checkpoints()
-    )
+    train(flat, encoder, split_set="description", query="passages")
     assert measured_ways(made("table_2", context))["trec_car_flat"] == {"QS3M-Passages"}
 
 
@@ -365,7 +358,7 @@ def test_raw_bert_is_an_encoder_that_was_trained_no_further(
     config.write_text(config.read_text().replace("BertModel", "BertForMaskedLM"))  # as some published ones say
     sentences = Transformer(ModelCard(name="sentences", kind="transformer", model=str(tmp_path / "sentences")), "cpu")
     for base in (encoder, raw, sentences):
-        Qs3m.with_values(**QUICK | {"split_set": "description"}).fit(flat, base, paths.checkpoints())
+        train(flat, base, split_set="description")
     bases: dict[str, set[str]] = {}
     for method, name, _, _ in find_trained(context, flat):
         bases.setdefault(method, set()).add(name)
@@ -378,8 +371,8 @@ def test_one_similarity_for_both_levels_stands_beside_one_of_each(
     context: Context, flat: Task, hier: Task, encoder: Transformer
 ) -> None:
     for task in (flat, hier):
-        Qs3m.with_values(**QUICK).fit(task, encoder, paths.checkpoints())
-    table = made("table_2", context).query("task == 'trec_car_hier' and metric == 'ari' and method == 'QS3M-Title'")
+        train(task, encoder)
+    table = select_ari(made("table_2", context), "trec_car_hier").loc["QS3M-Title"]
     assert set(table["trained_on"]) == {"trec_car_flat", "trec_car_hier"}
     assert table["measured"].notna().all() and table["published"].eq(0.217).all()
 
@@ -387,7 +380,7 @@ def test_one_similarity_for_both_levels_stands_beside_one_of_each(
 def test_what_another_task_taught_is_not_tested_on_its_own_pages(
     context: Context, flat: Task, encoder: Transformer
 ) -> None:
-    Qs3m.with_values(**QUICK).fit(flat, encoder, paths.checkpoints())
+    train(flat, encoder)
     said: list[str] = []
     reported = replace(context, warn=said.append)
     assert len(find_trained(reported, described("trec_car_b_flat", test=["a star"]))) == 1 and not said
