@@ -216,23 +216,25 @@ class _Rate:
 
 
 def _rate(dialect: Dialect, sample: str) -> _Rate:
-    wrapped = torn = 0
+    wrapped = torn = split = 0
     widths: list[int] = []
     try:
         for _, row in dialect.read(sample):
             widths.append(len(row))
-            if not dialect.quote:  # a field with a quote at one of its ends alone is not quoted by it
-                quotes = [(field[:1] == '"') + (field[-1:] == '"' and len(field) > 1) for field in row]
-                wrapped, torn = wrapped + quotes.count(2), torn + quotes.count(1)
+            if dialect.quote != '"':  # a field with a quote at one of its ends alone is not quoted by it
+                quotes = [(field[:1] == '"', field[-1:] == '"' and len(field) > 1) for field in row]
+                wrapped, torn = wrapped + quotes.count((True, True)), torn + sum(one != other for one, other in quotes)
+                split += (True, False) in quotes and (False, True) in quotes[quotes.index((True, False)) :]
     except RowError:
         widths.append(0)
     header, *others = widths or [0]
     share = widths.count(header) / max(len(widths), 1)
-    paired = _share_of_pairs(sample, dialect) if dialect.quote else 0.0
+    pairs = _find_pairs(sample, dialect) if dialect.quote else []
+    paired = sum(pairs) / max(len(pairs), 1)
     if not dialect.quote:
         likely = 2.0 if torn > wrapped and share == 1 and header > 1 else 0.0
     elif dialect.quote == "'":  # an apostrophe, unless nearly all fields that begin with one end with one
-        likely = 2.0 if paired >= APOSTROPHES else -1.0
+        likely = 2.0 if paired >= APOSTROPHES and sum(pairs) > split else -1.0
     else:
         likely = 3.0 if paired >= PAIRED else 1.0
     below = others[0] if len({*others}) == 1 and len(others) > 2 else 0
@@ -249,13 +251,12 @@ def _count_quoted_lines(sample: str, dialect: Dialect) -> int:
     return sum(dialect.separator in line for line in lines)
 
 
-def _share_of_pairs(sample: str, dialect: Dialect) -> float:
-    """Return the share of the fields in quotes among those that begin with one; double quotes pair within a line."""
+def _find_pairs(sample: str, dialect: Dialect) -> list[bool]:
+    """Return, of each field that begins with a quote, whether it ends with one; double quotes pair within a line."""
     between, quote, end = re.escape(dialect.separator), dialect.quote, "\n" if dialect.quote == '"' else ""
     begin = f"{between} *" if dialect.spaced else between
     field = rf"(?:[^{quote}\\{end}]++|{quote}{quote}|\\.)*+{quote}(?=\r?$|{between})"  # never goes back: time is linear
-    pairs = re.findall(rf"(?:^|{begin}){quote}({field})?", sample, re.MULTILINE | re.DOTALL)
-    return sum(map(bool, pairs)) / max(len(pairs), 1)
+    return [bool(end) for end in re.findall(rf"(?:^|{begin}){quote}({field})?", sample, re.MULTILINE | re.DOTALL)]
 
 
 def find_words(text: str) -> list[str]:
