@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from traube._storage import open_storage
+
 TASK = "pydocs_s2s"  # texts of packages that are installed anyway, so that anybody may publish them
 
 
@@ -28,19 +30,21 @@ def _make(app: Any, config: Any) -> None:
         )
 
     if not (pages / "explorer.html").exists():
-        traube("run", "-t", TASK, "-m", "minilm", "-m", "tfidf", "--protocol", "mteb-v1")
+        models = [word for model in config.living_models for word in ("-m", model)]
+        traube("run", "-t", TASK, *models, "--protocol", "mteb-v1")
         traube("report", TASK, "--print")
         shutil.copy(home / "report" / f"{TASK}.html", pages / "explorer.html")
     if not (pages / "map.html").exists():
-        from traube import load_task
-
-        corpus = load_task(TASK).corpus
-        home.mkdir(exist_ok=True)
-        corpus[["text"]].to_csv(texts, index=False)
-        traube("cluster", str(texts), "-o", str(home / "clusters.csv"), "--report", str(pages / "map.html"))
+        storage = open_storage(home)
+        stored = storage.get_task(TASK)
+        assert stored is not None
+        storage.read_table(stored.files["corpus"])[["text"]].to_csv(texts, index=False)
+        written = "-o", str(home / "clusters.csv"), "--report", str(pages / "map.html")
+        traube("cluster", str(texts), "-m", config.living_models[0], *written)
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Make the pages before Sphinx looks for them."""
+    app.add_config_value("living_models", ["minilm", "tfidf"], "env")
     app.connect("config-inited", _make, priority=1)
     return {"parallel_read_safe": True}
