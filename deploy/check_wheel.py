@@ -184,6 +184,7 @@ class Person:
         self.folder, self._python = folder, python
         ours = {k: v for k, v in os.environ.items() if not k.startswith(("TRAUBE_", "PYTHON", "DAGSTER_", "MLFLOW_"))}
         self.environment = {**ours, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
+        self.environment["NUMBA_CACHE_DIR"] = str(folder.parent / "compiled")  # by versions; for all persons
 
     def python(self, code: str) -> str:
         """Return what some code prints."""

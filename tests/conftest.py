@@ -124,6 +124,18 @@ def without_servers(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Homes to begin with, made once for all workers.
+
+    `new` has its databases, `read` the data of `words`, `evaluated` its scores by bag of words, `published` all that is
+    made of them, and `challenged` the best of the rest beside the champion.
+    """
+    from tests.platform.conftest import make_templates
+
+    return make_templates(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def processes() -> Iterator[list[SharedWorkers]]:
     """Hold what `shared_workers` keeps from test to test."""
     kept: list[SharedWorkers] = []

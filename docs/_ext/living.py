@@ -21,7 +21,9 @@ def _make(app: Any, config: Any) -> None:
     pages, home = build / "living", build / "home"
     pages.mkdir(parents=True, exist_ok=True)
     texts = home / "docstrings.csv"
-    environment = {**os.environ, "TRAUBE_HOME": str(home)}
+    elsewhere = ("TRAUBE_BLOBS", "TRAUBE_DATABASE")  # of others, who would get these pages' results
+    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    environment["TRAUBE_HOME"] = str(home)
 
     def traube(*words: str) -> None:
         command = [sys.executable, "-m", "traube._cli", *words]
@@ -29,7 +31,7 @@ def _make(app: Any, config: Any) -> None:
             command, env=environment, cwd=Path(app.srcdir).parent, check=True, stdout=subprocess.DEVNULL
         )
 
-    if not (pages / "explorer.html").exists():
+    if not (pages / "explorer.html").exists() or not (home / "catalog.db").exists():
         models = [word for model in config.living_models for word in ("-m", model)]
         traube("run", "-t", TASK, *models, "--protocol", "mteb-v1")
         traube("report", TASK, "--print")

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.platform.conftest import PARAMS, word_rows, write_task
+from tests.platform.conftest import PARAMS, copy_template, word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
 
 TRAUBE = Path(sys.executable).with_name("traube")
@@ -113,9 +113,10 @@ class Servers:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory, templates: Path) -> Iterator[Running]:
     """Two models evaluated on a good task, and a task with bad data; then the servers."""
     folder = tmp_path_factory.mktemp("e2e")
+    copy_template(templates, "new", folder / "home")
     (folder / "cards").mkdir()
     write_task(folder / "cards", "words", word_rows())
     write_task(

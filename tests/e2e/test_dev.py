@@ -14,14 +14,16 @@ import pytest
 
 from sensors.lost_runs import end_lost_runs
 from tests.e2e.conftest import Servers, answers, environment_in, free_port
-from tests.platform.conftest import PARAMS, word_rows, write_task
+from tests.platform.conftest import PARAMS, copy_template, word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, templates: Path) -> Path:
+    """A benchmark, and a home with its databases."""
+    copy_template(templates, "new", tmp_path / "home")
     (tmp_path / "cards").mkdir()
     write_task(tmp_path / "cards", "words", word_rows())
     (tmp_path / "params.yaml").write_text(PARAMS)
@@ -50,7 +52,6 @@ finally:
 
 
 def test_a_server_that_is_being_started_when_ctrl_c_comes_is_ended_too(folder: Path) -> None:
-    (folder / "home").mkdir()
     with (folder / "log").open("w") as log:  # a pipe would be held open by a server that is left
         subprocess.run([sys.executable, "-c", INTERRUPTED], env=environment_in(folder), stdout=log, stderr=log)
     pid, *rest = (folder / "log").read_text().splitlines()

@@ -12,7 +12,7 @@ import pytest
 from sensors.lost_runs import find_process
 from tests.e2e.conftest import Servers
 from tests.made import chance_of_today
-from tests.platform.conftest import word_rows, write_task
+from tests.platform.conftest import copy_template, word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
@@ -35,8 +35,9 @@ OPEN = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunS
 
 
 @pytest.fixture
-def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+def storage(tmp_path: Path, templates: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     """The storage of a home of its own, with a small benchmark to fill it."""
+    copy_template(templates, "new", tmp_path / "home")
     (tmp_path / "cards").mkdir()
     (tmp_path / "params.yaml").write_text(EVERY_MINUTE)
     write_task(tmp_path / "cards", "words", word_rows())

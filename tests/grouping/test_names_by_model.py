@@ -150,6 +150,7 @@ def test_naming_stops_before_the_budget_is_exceeded(server: ChatServer, clusters
     again = clusters.name_clusters(server.name, budget=one + 20)
     assert len(again.names) == len(server.questions) == 2
     assert again.naming_note == ""
+    assert len(clusters.name_clusters(server.name, budget=1000).names) == 2
 
 
 def clusters_prompts(clusters: Clustering) -> list[str]:
@@ -193,7 +194,7 @@ def test_without_an_endpoint_key_words_stay(clusters: Clustering) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "advice"), [(500, "server"), (401, "TRAUBE_NAME_KEY"), (404, "name"), (429, "wait")]
+    ("status", "advice"), [(500, "server"), (401, "TRAUBE_NAME_KEY"), (404, "address"), (429, "wait")]
 )
 def test_an_error_of_the_server_ends_the_asking(
     server: ChatServer, clusters: Clustering, status: int, advice: str
@@ -212,7 +213,7 @@ def test_after_an_error_kept_names_are_still_given(server: ChatServer, clusters:
     first.unlink()
     server.status = 500
     named = clusters.name_clusters(server.name)
-    assert named.names == {1: "Sailing"} and check_names(named.naming_note, 1, 2)
+    assert named.names == {1: "Sailing"} and check_names(named.naming_note, "1 of 2")
 
 
 def test_a_server_that_does_not_answer_is_left(server: ChatServer, clusters: Clustering) -> None:

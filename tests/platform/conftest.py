@@ -166,13 +166,8 @@ def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cards"
 
 
-@pytest.fixture(scope="session")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Homes to begin with, made once for all workers.
-
-    `new` has its databases, `read` the data of `words`, `evaluated` its scores by bag of words, `published` all that is
-    made of them, and `challenged` the best of the rest beside the champion.
-    """
+def make_templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the fixture `templates`."""
     from operations.launch import DagsterLauncher
     from resources.experiment import connect, default_uri
     from traube._core.progress import SILENT
@@ -212,8 +207,12 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def begin_with(request: pytest.FixtureRequest, templates: Path) -> None:
     """Make TRAUBE_HOME a copy of the one of the `templates` that `@pytest.mark.begin_with` names, or of `new`."""
     marker = request.node.get_closest_marker("begin_with")
-    template = marker.args[0] if marker else "new"
-    home, made_in = paths.home(), (templates / "made_in").read_text()
+    copy_template(templates, marker.args[0] if marker else "new", paths.home())
+
+
+def copy_template(templates: Path, template: str, home: Path) -> None:
+    """Make a home as one of the `templates`."""
+    made_in = (templates / "made_in").read_text()
     shutil.copytree(templates / template, home, symlinks=True, dirs_exist_ok=True)
     with closing(sqlite3.connect(home / "mlflow.db")) as database, database:  # MLflow keeps absolute paths
         tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

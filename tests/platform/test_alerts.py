@@ -97,6 +97,8 @@ def test_a_night_ends_with_one_digest(launcher: DagsterLauncher) -> None:
     assert runs.startswith("1 runs") and runs.endswith("bow")
     assert changes.startswith("0 scores changed") and repeated == "checkpoint x is refused: no weights"
     assert "MiB" in disk
+    assert tell(**{NIGHT: "2026-01-02"}) is None
+    runs, changes, champion, disk = read_alerts()[-1]["details"]  # what the digest before reported, and it, are no news
 
 
 @pytest.mark.begin_with("published")

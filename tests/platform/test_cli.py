@@ -49,6 +49,7 @@ def test_where_the_benchmark_is_not_here_ones_own_task_is_named(
     (cards.parent / "params.yaml").write_text(PARAMS.replace("tasks: [words]", "tasks: [tenkgnad_p2p]"))
     monkeypatch.setenv("TRAUBE_RAW", str(cards / "no_raw"))
     assert "`traube run -t words`" in in_a_line(traube("run").output)
+    (cards.parent / "params.yaml").write_text(PARAMS)
     (cards / "words.csv").unlink()
     assert traube("run").exit_code == 1  # nothing is available
 

@@ -17,6 +17,7 @@ from traube._core import paths
 from traube._core.progress import SILENT
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
+from traube._pipeline.stages import VectorCheck
 from traube._storage import CheckRow, open_storage
 from traube.models.checkpoints import cards as checkpoint_cards
 from traube.training import TRAINERS
@@ -190,6 +191,11 @@ def test_methods_that_train_have_a_stage_of_their_own_and_sweeps_compute_what_is
     (error,) = parted.sweep("weights", ["words"], "tiny", [])
     assert "weights.augmentation=published: " in error
     # as everywhere, what a check has stopped is not computed
+    with pytest.MonkeyPatch.context() as patch:
+        failed = [VectorCheck("finite", False, {})]
+        patch.setattr("traube._pipeline.kinds.clustering.check_vectors", lambda *_: failed)
+        (error,) = parted.sweep("weights", ["words"], "tiny", [7])
+    assert "'finite'" in error and 7 not in set(storage.read_cells("words")["seed"])
     (version,) = {row.data_version for row in storage.read_rows(CheckRow, task="words", name="splits/items_valid")}
     storage.save(CheckRow(task="words", data_version=version, name="splits/items_valid", passed=False))
     (error,) = parted.sweep("weights", ["words"], "tiny", [7])

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import sqlalchemy as sa
 
@@ -16,7 +17,7 @@ from traube._pipeline.plan import cells
 from traube._pipeline.record import Recorder
 from traube._reports.exchange import Imported, export_mteb, import_mteb, imported_results
 from traube._reports.mteb_results import Reason
-from traube._storage import Storage
+from traube._storage import Storage, write_table
 from traube._storage.catalog import CELL, _encode
 from traube.models import load_model
 from traube.tasks.task import Task
@@ -128,4 +129,8 @@ def test_a_damaged_table_of_imports_is_said_with_the_remedy(storage: Storage, tm
     (imported,) = storage.read_documents(Imported)
     damage_blob(storage, imported.files["results"])
     with refused(Corrupt, "traube run"):
+        imported_results(storage)
+    table = write_table(pd.DataFrame({"task": ["x"], "model": ["a/b"], "mean": [0.5]}))  # as earlier versions had fewer
+    storage.save_document(Imported(key=imported.key), {"results": table})
+    with refused(Corrupt, imported.key, "import them again"):
         imported_results(storage)

@@ -221,6 +221,10 @@ def test_a_database_that_others_write_to_gives_no_path(tmp_path: Path) -> None:
         connection.execute(sa.update(CELL).values(**evil))
     with refused(Corrupt, "../../evil"):
         storage.read_rows(CellRow)
+    with storage.catalog._engine.connect() as connection, connection.begin():
+        connection.execute(sa.update(CELL).values(**_encode(CELL, {**row, "reducer": None})))
+    with refused(Corrupt, row["cell_id"], "reducer"):
+        storage.read_rows(CellRow)
 
 
 def test_a_stored_card_names_no_folder_to_export_to(tmp_path: Path) -> None:

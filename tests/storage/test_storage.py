@@ -29,7 +29,7 @@ from traube._core.errors import Conflict, Corrupt
 from traube._storage import ArtifactRow, CellRow, CheckRow, DocumentRow, EmbeddingRow, Score, Storage, open_storage
 from traube._storage import storage as storages
 from traube._storage.blobs import FolderBlobs
-from traube._storage.catalog import ARTIFACT, CELL, SCORE, SETTING
+from traube._storage.catalog import ARTIFACT, CELL, SCHEMA_VERSION, SCORE, SETTING
 
 
 def test_a_cell_is_read_as_it_was_stored(storage: Storage, open_storage: Open) -> None:
@@ -277,7 +277,7 @@ def test_a_catalog_of_another_version_is_refused(storage: Storage, open_storage:
     storage.catalog.write(
         lambda c: c.execute(SETTING.update().where(SETTING.c.name == "schema").values(content="0")).close()
     )
-    with refused(Corrupt, "traube rebuild", 0, 1):
+    with refused(Corrupt, "traube rebuild", 0, int(SCHEMA_VERSION)):
         open_storage()
 
 

@@ -39,12 +39,12 @@ def report(
     from traube._pipeline.workbench import Workbench
     from traube._reports.imported import PAGE
     from traube._reports.pages import FOLDER, INDEX, make_page
-    from traube.comparison.standings import find_ranked
+    from traube.comparison.standings import is_stored
 
     home = paths.home()
     if task:
         bench = Workbench.at(home)
-        find_ranked(bench.storage, task)  # refuses a task of pairs, and a name that is no task's
+        is_stored(bench.storage, task)  # refuses a task of pairs, and a name that is no task's
         path = make_page(bench, load_params().protocols, task, home)
     else:
         path = home / FOLDER / (PAGE if imported else INDEX)

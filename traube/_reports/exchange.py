@@ -154,8 +154,15 @@ def import_mteb(storage: Storage, path: Path) -> tuple[pd.DataFrame, list[Skippe
 def imported_results(storage: Storage) -> pd.DataFrame:
     """Return the imported results, a DataFrame with IMPORTED_COLUMNS."""
     try:
-        read = [storage.read_table(source.files["results"]) for source in storage.read_documents(Imported)]
+        read = [_read_imported(storage, source) for source in storage.read_documents(Imported)]
     except Corrupt as error:
         raise Corrupt(f"imported results are corrupt ({error}); import them again") from None
     empty = pd.DataFrame(columns=list(IMPORTED_COLUMNS))
     return pd.concat(read, ignore_index=True)[list(IMPORTED_COLUMNS)] if read else empty
+
+
+def _read_imported(storage: Storage, source: Imported) -> pd.DataFrame:
+    table = storage.read_table(source.files["results"])
+    if missing := [name for name in IMPORTED_COLUMNS if name not in table]:
+        raise Corrupt(f"{source.key}: no column {missing[0]}")
+    return table

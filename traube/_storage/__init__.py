@@ -1,4 +1,7 @@
-"""The storage of results: immutable blobs are the truth, a database is the catalog of them."""
+"""The storage of results: immutable blobs are the truth, a database is the catalog of them.
+
+Other rooms import what is listed here, and all modules.
+"""
 
 from traube._storage.documents import Document
 from traube._storage.entries import Score, write_table

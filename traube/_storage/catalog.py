@@ -33,7 +33,7 @@ from traube._storage.rows import ROW_CLASSES
 
 T = TypeVar("T")
 Row = dict[str, Any]
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 CHUNK = 500  # cells that are read by one statement
 NETWORK_FILE_SYSTEMS = {
     *("9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.gcsfuse", "fuse.glusterfs", "fuse.juicefs"),
@@ -435,7 +435,13 @@ class Catalog:
         statement = sa.select(table).where(*conditions).order_by(*table.primary_key)
         if "is_removed" in table.c:
             statement = statement.where(table.c.is_removed == 0)
-        return self.read(lambda connection: list(self._decode(table, connection.execute(statement).all())))
+        rows = self.read(lambda connection: list(self._decode(table, connection.execute(statement).all())))
+        required = ROW_CLASSES[table.name].list_required() if table.name in ROW_CLASSES else []
+        for row in rows:
+            if missing := [name for name in required if row[name] is None]:
+                key = " ".join(str(row[column.name]) for column in table.primary_key)
+                raise Corrupt(f"{self.name}: {table.name} {key} has no {missing[0]}; {_MENDED}")
+        return rows
 
     def read_scores(self, cell_ids: Iterable[str], metrics: Iterable[str] | None) -> Iterator[list[Row]]:
         """Yield rows of scores, by cell and as they were stored; `CHUNK` cells at a time.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogRow:
-    """A row. The storage adds the values of these columns; a subclass has the others."""
+    """A row. A subclass has the columns that somebody gives; the storage fills these where they are not given."""
 
     table: ClassVar[str]
     created: str = ""  # UTC, in ISO 8601

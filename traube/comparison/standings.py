@@ -22,7 +22,7 @@ from traube.comparison.ranking import Ranking, rank
 from traube.comparison.verdict import LEVEL, Undecided, Verdict, compare
 from traube.models import model_cards
 from traube.tasks import get_source
-from traube.tasks.stored import Manifest, get_card, get_manifest, read_task
+from traube.tasks.stored import get_card, get_manifest, read_task
 from traube.tasks.task import Task
 
 Samples = Callable[[Candidate], Sample]  # a candidate's scores with replicates
@@ -62,13 +62,13 @@ def make_standing(options: Sequence[Candidate], sample_of: Samples) -> Standing:
     return Standing(tuple(pick_best_methods(options)), samples, compute_intervals(samples), ranking)
 
 
-def find_ranked(storage: Storage, task: str) -> Manifest | None:
-    """Return the manifest of a task whose models are compared, None if it is not stored; refuse any other name."""
+def is_stored(storage: Storage, task: str) -> bool:
+    """Return whether a task is stored; refuse a name that is no task's, or one of a task whose models are not compared."""
     manifest = get_manifest(storage, task)
     if manifest is not None and kind_of(manifest.card).is_ranked:
-        return manifest
+        return True
     get_source(task)  # which names near ones, if there is no such task, and refuses one of pairs
-    return None
+    return False
 
 
 def read_options(
@@ -108,7 +108,7 @@ def read_options(
     Unlabeled
         If the task has no labels to score by.
     """
-    if find_ranked(storage, task_name) is None:
+    if not is_stored(storage, task_name):
         if not storage.read_cells(task_name).empty:
             raise Changed(
                 f"{task_name}: its data cannot be used as it is now: `traube run -t {task_name}` says why; what is "

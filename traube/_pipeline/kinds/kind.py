@@ -51,8 +51,8 @@ class Kind(ABC, Generic[P]):
     # columns of stored cells: one that equals an outdated one in all of them has taken its place
     replaced_by: ClassVar[tuple[str, ...]]
     signed_metrics: ClassVar[Collection[str]] = ()  # those that reach from -1 to 1; others begin at 0
-    # True if scores have replicates by split, by which `traube.comparison` ranks models: such tasks have standings and
-    # champions; else `leaderboard_rows` and `summarize` say what tables and MLflow show
+    # True if scores have replicates by split, by which `traube.comparison` ranks models: such tasks have standings;
+    # else `leaderboard_rows` and `summarize` say what tables and MLflow show
     is_ranked: ClassVar[bool] = False
     encodes: ClassVar[str]  # the texts that models encode, in words
     checks_vectors: ClassVar[bool] = False  # whether vectors are checked before they are used
