@@ -47,10 +47,12 @@ test: $(ALL)  ## lint, types, and every capability once on a small case; no netw
 	$(MAKE) --no-print-directory -j 2 lint pytest MARKED="and not slow and not e2e and not cluster"
 
 test-all: $(ALL)  ## that, and what is slow, starts real servers or a browser, or needs Ray, S3 or Postgres
-	$(MAKE) --no-print-directory -j 2 lint pytest
+	$(MAKE) --no-print-directory -j 2 lint pytest WORKERS=4
 
+# Each worker imports all libraries: a fourth costs more than it fills, unless others wait for servers
+WORKERS := 3
 pytest: $(ALL)
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu $(MARKED)"  # each imports all libraries: a fourth costs more than it fills
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not gpu $(MARKED)"
 
 SOURCES := traube assets deploy operations resources sensors definitions.py
 # Code, settings and texts whose words are the field's
