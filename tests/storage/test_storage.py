@@ -281,6 +281,19 @@ def test_a_catalog_of_another_version_is_refused(storage: Storage, open_storage:
         open_storage()
 
 
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_blob_is_written_to_a_file_by_a_link_or_where_there_are_none_by_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    blobs, path = FolderBlobs(tmp_path / "blobs"), tmp_path / "file"
+    name = blobs.put(b"x")
+    if not has_links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: path.parent.joinpath("none").rename(path))
+    blobs.write_to(name, path)
+    assert path.read_bytes() == b"x"
+    assert path.samefile(blobs.get_path(name)) == has_links
+
+
 def test_a_cell_whose_blob_is_gone_counts_as_absent_from_then_on(storage: Storage) -> None:
     cell_id = save_cell(storage, 1)
     cell = storage.get_cell(cell_id)
