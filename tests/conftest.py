@@ -68,10 +68,8 @@ if not COMPILED.exists():
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "grapes" * 8, "RAY_worker_niceness": "0"}
 
 SLOWEST = ("e2e", "platform", "training")
-SLOW_MODULE_FIXTURES = (
-    "test_pages.py",
-    "test_guides.py",
-)  # what their tests share is made once if nobody takes half of them
+# what the tests of the first two share is made once if nobody takes half of them; the others would be the last to end
+FIRST = ("test_pages.py", "test_guides.py", "test_month.py", "test_faults.py", "test_killed.py", "test_site.py")
 
 
 def pytest_pycollect_makemodule(module_path: Path) -> None:
@@ -85,12 +83,12 @@ def pytest_pycollect_makemodule(module_path: Path) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that need an S3 server or Postgres; the slowest folders come first, so that all workers end together.
-    Before these come files that one worker should run alone: the others steal from the end.
+    Before these come files that one worker should begin with: the others steal from the end.
     """
     for item in items:
         if {"s3_server", "postgres"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker("cluster")
-    items.sort(key=lambda i: (i.path.name not in SLOW_MODULE_FIXTURES, i.path.parent.name not in SLOWEST))
+    items.sort(key=lambda i: (i.path.name not in FIRST, i.path.parent.name not in SLOWEST))
 
 
 FOLDERS = count()
