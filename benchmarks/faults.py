@@ -203,9 +203,9 @@ class World:
 
 
 def make_world(folder: Path, *, encoder: bool = True, servers: Servers | None = None) -> World:
-    """A tiny encoder and two tasks, or one task without it, one to train on, and params; no home yet."""
+    """Two tasks and one to train on, a tiny encoder if wanted, and params; no home yet."""
     (folder / "cards").mkdir(parents=True)
-    (folder / "params.yaml").write_text(PARAMS if encoder else PARAMS.replace("[words, others]", "[words]"))
+    (folder / "params.yaml").write_text(PARAMS)
     rng = random.Random(0)
     for name, rows in (("words", 60), ("others", 45)):
         texts = [
@@ -582,10 +582,7 @@ def main() -> int:
     parser.add_argument("--seconds-to-end", type=float, default=3.0, help="after which a process is late")
     parser.add_argument("--only", help="victims of kills, by name with commas between; default: all")
     parser.add_argument(
-        "--no-encoder",
-        dest="encoder",
-        action="store_false",
-        help="one task, and lexical models alone, which start sooner",
+        "--no-encoder", dest="encoder", action="store_false", help="lexical models alone, which start sooner"
     )
     parser.add_argument("--servers", action="store_true", help="kills and writers on Postgres and S3, and nothing else")
     arguments = parser.parse_args()

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from resources.databases import get_mlflow_database, list_dagster_databases, make_dagster, make_mlflow
 from resources.experiment import connect
 from tests.errors import refused
-from tests.made import chance_of_today, kill_while_writing
+from tests.made import kill_while_writing
 from traube._cli.main import app
 from traube._core.errors import Corrupt, Invalid
 
@@ -64,11 +64,12 @@ def whole(made: Path, home: Path) -> Path:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("half_made", [".dagster.new", ".mlflow.db.new"])
-def test_a_first_start_that_is_killed_costs_nothing(home: Path, half_made: str) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def test_a_first_start_that_is_killed_costs_nothing(home: Path, half_made: str, seconds: float) -> None:
     process = making(home)
     while not (home / half_made).exists() and process.poll() is None:
         time.sleep(0.001)
-    time.sleep(chance_of_today().uniform(0.0, 0.4))
+    time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert making(home).wait() == 0
